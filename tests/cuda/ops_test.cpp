@@ -55,6 +55,16 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       }
     }
   }
+  if (op.name == "rmsnorm_quantize") {
+    for (const char* size : {"rows=256 cols=512", "rows=300 cols=528", "rows=1 cols=4096", "rows=2056 cols=8",
+                             "rows=130 cols=8200", "rows=70 cols=4097"}) {
+      for (const char* scaling : {"tensor", "tensor amax=given", "row", "1x128", "128x128", "mx"}) {
+        for (const char* more : {"dtype=bf16 residual=1", "dtype=f32", "dtype=f16 weight=f32 zero_centred=1"}) {
+          add(fmt::format("{} scaling={} copies=both {}", size, scaling, more));
+        }
+      }
+    }
+  }
   if (op.name == "activation_quantize") {
     // Whole tiles and parts of them, in every granularity; each function in each dtype.
     for (const char* size : {"rows=256 cols=512", "rows=300 cols=528", "rows=1 cols=4096", "rows=2056 cols=8"}) {

@@ -9,6 +9,7 @@
 
 #include "numerics/convert.h"
 #include "numerics/fill.h"
+#include "ops/code_check_kernels.h"
 #include "ops/cuda_on_host.h"
 #include "ops/harness.h"
 #include "ridge/stream.h"
@@ -29,7 +30,8 @@ inline unsigned to_code(float, long long) { return 256; }
 #include "ops/coding/right_codes.cuh"
 #include "ops/quantize/row_model.cuh"
 #include "ops/activation/row_model.cuh"
-#include "ops/coding/check.cu"
+#include "ops/rmsnorm/quantize/row_model.cuh"
+#include "ops/coding/code_check.cu"
 #include "ops/embedding_backward/element.cuh"
 #include "ops/embedding_backward/device_check.cu"
 // clang-format on
@@ -39,8 +41,6 @@ namespace {
 
 using numerics::Family;
 
-using Kernels = std::map<std::string, std::function<void(const ops::CheckLaunch&)>>;
-
 const Kernels& kernels() {
   static const Kernels all = {{"product_signs", on_host(product_signs)},
                               {"product_rows", on_host(product_rows)},
@@ -49,13 +49,6 @@ const Kernels& kernels() {
                               {"product_samples", on_host(product_samples)},
                               {"product_truncation", on_host(product_truncation)},
                               {"product_reference", on_host(product_reference)},
-                              {"codes_clear", on_host(codes_clear)},
-                              {"codes_given", on_host(codes_given)},
-                              {"codes_scales", on_host(codes_scales)},
-                              {"codes_found", on_host(codes_found)},
-                              {"codes_reference_scales", on_host(codes_reference_scales)},
-                              {"codes_reference_found", on_host(codes_reference_found)},
-                              {"codes_shifts", on_host(codes_shifts)},
                               {"dequantize_elements", on_host(dequantize_elements)},
                               {"dequantize_reference", on_host(dequantize_reference)},
                               {"embedding_elements", on_host(embedding_elements)},
@@ -63,22 +56,37 @@ const Kernels& kernels() {
   return all;
 }
 
-// Those that a row model is compiled into.
+// With those that a row model is compiled into.
 template <class Model>
-Kernels kernels_of() {
-  return {{"codes_amax", on_host(code_check::largest_magnitudes<Model>)},
+Kernels code_kernels_of() {
+  return {{"codes_clear", on_host(codes_clear)},
+          {"codes_given", on_host(codes_given)},
+          {"codes_scales", on_host(codes_scales)},
+          {"codes_found", on_host(codes_found)},
+          {"codes_reference_scales", on_host(codes_reference_scales)},
+          {"codes_reference_found", on_host(codes_reference_found)},
+          {"codes_shifts", on_host(codes_shifts)},
+          {"codes_amax", on_host(code_check::largest_magnitudes<Model>)},
           {"codes_largest", on_host(code_check::largest_of_all<Model>)},
           {"codes_judge", on_host(code_check::judge_codes<Model>)},
           {"codes_reference", on_host(code_check::reference_codes<Model>)}};
 }
 
+}  // namespace
+
+Kernels code_check_kernels(const std::string& op) {
+  if (op == "activation_quantize") return code_kernels_of<ops::activation::RowModel>();
+  if (op == "rmsnorm_quantize") return code_kernels_of<ops::rmsnorm_quantize::RowModel>();
+  return code_kernels_of<ops::quantize::RowModel>();
+}
+
+namespace {
+
 void launch(const std::string& op, const std::vector<ops::CheckLaunch>& launches) {
-  static const std::map<std::string, Kernels> with_model = {
-      {"quantize", kernels_of<ops::quantize::RowModel>()},
-      {"activation_quantize", kernels_of<ops::activation::RowModel>()}};
+  const Kernels of_codes = code_check_kernels(op);
   for (const ops::CheckLaunch& one : launches) {
     const auto found = kernels().find(one.kernel);
-    (found != kernels().end() ? found->second : with_model.at(op).at(one.kernel))(one);
+    (found != kernels().end() ? found->second : of_codes.at(one.kernel))(one);
   }
 }
 

@@ -1,5 +1,5 @@
-// What the kernels for GPUs of quantize, activation_quantize, dequantize, rmsnorm, rope and attention are launched
-// with. Needs no GPU.
+// What the kernels for GPUs of quantize, activation_quantize, rmsnorm_quantize, dequantize, rmsnorm, rope and attention
+// are launched with. Needs no GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -100,6 +100,24 @@ TEST(ActivationQuantizePlan, RefusesMoreTilesThanAGridHas) {
   const DescribedKernel& kernel = described_kernel(kActivationQuantize);
   EXPECT_THAT(kernel.refuses(plan_facts(problem_of("activation_quantize rows=4194304 cols=8388608"))).value_or(""),
               HasSubstr("at most 2147483647 tiles of 128 x 128"));
+}
+
+TEST(RmsnormQuantizePlan, FindsTheFactorsOfRowsFirst) {
+  const auto plan = [](const std::string& words) {
+    const Problem problem = problem_of("rmsnorm_quantize rows=300 copies=both " + words);
+    return plan_of("ops/rmsnorm/quantize/cuda_rmsnorm_quantize.cu", problem, dense_views(problem));
+  };
+  const ResolvedPlan vectors = plan("cols=4096 scaling=1x128 residual=1");
+  EXPECT_THAT(symbols(vectors), ElementsAre("ridge_rmsnorm_quantize_rows", "ridge_rmsnorm_quantize"));
+  EXPECT_EQ(vectors.kernels[0].grid[0], 38u) << "eight rows of a block, each a warp's";
+  EXPECT_EQ(vectors.kernels[1].grid[0], 96u) << "3 x 32 tiles";
+  EXPECT_EQ(vectors.kernels[1].parameters[0].bytes, 200u);
+  EXPECT_EQ(plan("cols=4104 scaling=1x128").kernels[0].grid[0], 300u) << "a block for a row";
+  const ResolvedPlan rows = plan("cols=200 scaling=row residual=1");
+  EXPECT_THAT(symbols(rows), ElementsAre("ridge_rmsnorm_quantize_rows", "ridge_rmsnorm_quantize_amax",
+                                         "ridge_rmsnorm_quantize_scales", "ridge_rmsnorm_quantize"));
+  ASSERT_EQ(rows.clears.size(), 2u);
+  EXPECT_EQ(rows.clears[0].operand, 6u) << "scale, behind x, residual, weight, sum, rstd and q";
 }
 
 TEST(DequantizePlan, VectorsNeedBothMatricesAlignedAndAnEmptyOneIsNotLaunched) {

@@ -4,8 +4,11 @@
 
 #include <map>
 
+#include "ops/code_check_kernels.h"
 #include "ops/cuda_on_host.h"
+#include "ops/harness.h"
 #include "ops/row_cases.h"
+#include "ridge/stream.h"
 
 namespace ridge::check_numbers {  // what check_numbers.cuh converts with on a GPU
 inline float half_to_float(unsigned short bits) { return static_cast<float>(numerics::decode(DType::kF16, bits)); }
@@ -16,6 +19,7 @@ inline float from_e4m3(unsigned char code) { return static_cast<float>(numerics:
 #include "ops/check_numbers.cuh"
 #include "ops/row_operands.cuh"
 #include "ops/row_check.cu"
+#include "ops/rmsnorm/row_model.cuh"
 // clang-format on
 
 namespace ridge::testing {
@@ -26,15 +30,18 @@ namespace rows = ops::rows;
 namespace models = ops::row_models;
 
 template <class Definition>
+Kernels kernels_of() {
+  return {{"rows_elements", on_host(row_check::elements<Definition>)},
+          {"rows_reference", on_host(row_check::reference<Definition>)},
+          {"rows_sums", on_host(row_check::sums<Definition>)},
+          {"rows_clear", on_host(rows_clear)},
+          {"rows_sums_reference", on_host(rows_sums_reference)},
+          {"rows_sums_judge", on_host(rows_sums_judge)},
+          {"rows_conclude", on_host(rows_conclude)}};
+}
+template <class Definition>
 void launch(const std::vector<ops::CheckLaunch>& launches) {
-  static const std::map<std::string, std::function<void(const ops::CheckLaunch&)>> kernels = {
-      {"rows_elements", on_host(row_check::elements<Definition>)},
-      {"rows_reference", on_host(row_check::reference<Definition>)},
-      {"rows_sums", on_host(row_check::sums<Definition>)},
-      {"rows_clear", on_host(rows_clear)},
-      {"rows_sums_reference", on_host(rows_sums_reference)},
-      {"rows_sums_judge", on_host(rows_sums_judge)},
-      {"rows_conclude", on_host(rows_conclude)}};
+  static const Kernels kernels = kernels_of<Definition>();
   for (const ops::CheckLaunch& one : launches) kernels.at(one.kernel)(one);
 }
 
@@ -229,6 +236,68 @@ TEST_F(MoreRowCheckKernels, SeeAWrongRowABitAndARowTwice) {
   to[2 * kBytes] = 1;  // of a row that must be zero
   EXPECT_TRUE(wrong());
 }
+
+// Codes behind a norm: its sum and its factors by the row model, codes and scales by both as they were written.
+class NormAndCodes : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!kFibersRun) GTEST_SKIP() << "not under a sanitizer";
+    kernels_ = kernels_of<ops::rmsnorm::RowModel>();
+    kernels_.merge(code_check_kernels("rmsnorm_quantize"));
+    problem_ = *op_.bind(*record::parse_case(std::string("rmsnorm_quantize ") + GetParam()));
+    operands_ = make_operands(problem_, kPacked, 7);
+    const ops::Implementation& panels = **ops::find_implementation(op_, "cpu_panels");
+    ASSERT_TRUE(panels.run(problem_, {operands_.views(), operands_.scalars}, Stream::cpu()).ok());
+  }
+  void launch_all(const std::vector<ops::CheckLaunch>& launches) {
+    for (const ops::CheckLaunch& one : launches) kernels_.at(one.kernel)(one);
+  }
+  bool right() {
+    std::vector<double> scratch(op_.device_check->scratch_bytes(problem_) / sizeof(double) + 1);
+    ops::ProjectionResult seen;
+    const std::vector<TensorView> views = operands_.views();
+    launch_all(op_.device_check->projection({problem_, views, 99, scratch.data(), &seen, operands_.scalars}));
+    return right_by(seen);
+  }
+
+  const ops::Operator& op_ = **ops::find_operator("rmsnorm_quantize");
+  ops::Problem problem_;
+  Operands operands_;
+  Kernels kernels_;
+};
+
+TEST_P(NormAndCodes, RightOutputsPassAndWrongOnesAreSeen) {
+  EXPECT_TRUE(right());
+  const std::vector<TensorView> views = operands_.views();
+  for (std::size_t i = 0; i < problem_.operands.size(); ++i) {
+    if (!problem_.operands[i].output) continue;
+    const std::string& name = problem_.operands[i].name;
+    const std::vector<double> found = operands_.all[i].values();
+    std::vector<double> value(found.size()), allowed(value), variance(value), shift(value);
+    launch_all(op_.device_check->reference({problem_, views, i, 0, ops::device_matrix(views[i]).rows, value.data(),
+                                            allowed.data(), variance.data(), shift.data(), operands_.scalars}));
+    for (std::size_t e = 0; e < found.size(); ++e) EXPECT_LE(std::abs(found[e] - value[e]), allowed[e]) << name << e;
+    std::vector<double> wrong = found;
+    for (double& one : wrong) one = 2 * one + 1;
+    operands_.all[i].assign(wrong);
+    EXPECT_FALSE(right()) << name;
+    operands_.all[i].assign(found);
+  }
+  EXPECT_TRUE(right());
+}
+
+// An eps that is another: the factors are wrong, and codes that follow from them are right for them.
+TEST_P(NormAndCodes, AnotherEpsIsSeen) {
+  for (record::Scalar& scalar : operands_.scalars) scalar = record::Scalar::f32(static_cast<float>(scalar.real()) + 1);
+  EXPECT_FALSE(right());
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, NormAndCodes,
+                         ::testing::Values("rows=37 cols=140 residual=1 copies=both",
+                                           "rows=20 cols=70 scaling=mx copies=both weight=f32 zero_centred=1 dtype=f32",
+                                           "rows=130 cols=40 scaling=128x128 copies=column weight=none format=e5m2",
+                                           "rows=9 cols=200 scaling=row copies=both dtype=f16 residual=1",
+                                           "rows=20 cols=70 scaling=tensor amax=given copies=both"));
 
 }  // namespace
 }  // namespace ridge::testing

@@ -107,7 +107,7 @@ void complete(record::Case& canonical) {
   if (canonical.get("scale").empty() && canonical.get("scaling") == "mx") canonical.set("scale", "floor");
 }
 
-Status add_operands(Problem& problem, const Coding& c) {
+Status add_operands(Problem& problem, const Coding& c, std::vector<OperandSpec> other_outputs) {
   if (c.granularity == Granularity::kMx && c.rule == ScaleRule::kExact) {
     return with_hint(invalid("{}: mx scales are powers of two", problem.problem_case.text()),
                      "scale is one of floor, even, ceil");
@@ -123,6 +123,7 @@ Status add_operands(Problem& problem, const Coding& c) {
     magnitude.rule = Fill::Rule::kUniform, magnitude.most = 4;
     problem.operands.push_back({"amax", DType::kF32, {1}, false, false, magnitude});
   }
+  for (OperandSpec& output : other_outputs) problem.operands.push_back(std::move(output));
   for (const bool transposed : {false, true}) {
     if (c.copies == (transposed ? kAsIs : kTransposed)) continue;
     const std::int64_t rows = transposed ? c.cols : c.rows, cols = transposed ? c.rows : c.cols;
@@ -134,7 +135,7 @@ Status add_operands(Problem& problem, const Coding& c) {
   return ok_status();
 }
 
-Status check(std::string_view op, const Views& views, const TensorView& x, std::span<const NamedView> inputs) {
+Status check(std::string_view op, const Views& views, const TensorView& x, std::span<const NamedView> others) {
   const bool plain = views.q.rank != 0, transposed = views.q_t.rank != 0;
   if (!plain && !transposed) {
     return with_hint(invalid("{}: neither q nor q_t is given", op), "give one pair of codes and scales, or both");
@@ -157,7 +158,7 @@ Status check(std::string_view op, const Views& views, const TensorView& x, std::
                                {"scale_t", transposed ? &views.scale_t : &none}};
   for (const NamedView* output = std::begin(outputs); output != std::end(outputs); ++output) {
     if (output->view->rank == 0) continue;
-    for (const NamedView& input : inputs) RIDGE_CHECK_OK(check_apart(op, *output, {input}));
+    for (const NamedView& other : others) RIDGE_CHECK_OK(check_apart(op, *output, {other}));
     for (const NamedView* other = output + 1; other != std::end(outputs); ++other) {
       RIDGE_CHECK_OK(check_apart(op, *output, {*other}));
     }
@@ -166,7 +167,7 @@ Status check(std::string_view op, const Views& views, const TensorView& x, std::
   return check_apart(op, outputs[0], {{"amax", &amax_view}});
 }
 
-void add_to(Call& call, const Views& views) {
+void add_to(Call& call, const Views& views, std::initializer_list<TensorView> other_outputs) {
   const bool plain = views.q.rank != 0, transposed = views.q_t.rank != 0;
   const std::size_t first = call.values.size();
   call.values.resize(first + kParamCount);
@@ -182,6 +183,9 @@ void add_to(Call& call, const Views& views) {
     add(TensorView::contiguous(const_cast<std::uint64_t*>(views.random), DType::kU64, {2}));
   }
   if (views.amax != nullptr) add(scalar(views.amax));
+  for (const TensorView& output : other_outputs) {
+    if (output.rank != 0) add(output);
+  }
   if (plain) {
     add(views.q);
     add(views.scale);

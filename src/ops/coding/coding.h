@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -47,10 +48,10 @@ std::vector<Copy> copies_of(const Problem& problem, const Coding& coding);
 Result<std::uint32_t> given_amax(const Problem& problem, std::span<const TensorView> operands, const Coding& coding);
 
 // For bind: what the operator's parameters end with, what a case means that leaves `scale` out, and the operands behind
-// the operator's inputs; errors name the values.
+// the operator's inputs, with its other outputs in front of the codes; errors name the values.
 void add_params(std::vector<record::ParamInfo>& params, std::string_view usual_scaling);
 void complete(record::Case& canonical);
-Status add_operands(Problem& problem, const Coding& coding);
+Status add_operands(Problem& problem, const Coding& coding, std::vector<OperandSpec> other_outputs = {});
 
 // What a caller gives beside the operator's inputs; from arguments with these members.
 struct Views {
@@ -65,9 +66,9 @@ template <class Args>
 Views views_of(const Args& args) {
   return {args.q, args.scale, args.q_t, args.scale_t, args.granularity, args.rule, args.random, args.amax, args.found};
 }
-// For make_call: of a matrix of the shape of x, apart from every input.
-Status check(std::string_view op, const Views& views, const TensorView& x, std::span<const NamedView> inputs);
-void add_to(Call& call, const Views& views);
+// For make_call: of a matrix of the shape of x, apart from everything else; other outputs of rank 0 are left out.
+Status check(std::string_view op, const Views& views, const TensorView& x, std::span<const NamedView> others);
+void add_to(Call& call, const Views& views, std::initializer_list<TensorView> other_outputs = {});
 
 // 2 FLOP per element and copy, and all operands of the problem.
 record::Cost cost_of(const Problem& problem, const Coding& coding);

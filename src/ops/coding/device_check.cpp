@@ -1,7 +1,7 @@
 #include "ops/coding/device_check.h"
 
 #include <algorithm>
-#include <bit>
+#include <cstddef>
 #include <cstring>
 
 #include "base/error.h"
@@ -72,13 +72,14 @@ Part groups_of_scales(const Coding& c, std::int64_t rows, std::int64_t cols, std
 // The launches of one check.
 class Launches {
  public:
+  // `read`: the problem with what the model reads as inputs.
   Launches(const Problem& problem, std::span<const TensorView> operands, const Coding& coding,
-           const rows::DeviceModel& model)
+           const rows::DeviceModel& model, const Problem& read)
       : problem_(problem),
         operands_(operands),
         c_(coding),
         model_(model.words),
-        table_(rows::operands_on_device(problem, operands, model.reads)),
+        table_(rows::operands_on_device(read, operands, model.reads)),
         definition_(words_of(definition_of(coding))) {}
 
   [[nodiscard]] std::vector<CheckLaunch> take() { return std::move(launches_); }
@@ -183,9 +184,9 @@ std::size_t scratch_bytes(const Coding& c) {
          static_cast<std::size_t>(group_count(c, c.rows, c.cols) + group_count(c, c.cols, c.rows) + 1);
 }
 
-void project(const DeviceCheck::ProjectionRequest& request, const Coding& c, Launches& launches) {
+void project(const DeviceCheck::ProjectionRequest& request, void* scratch, const Coding& c, Launches& launches) {
   const std::vector<Copy> copies = copies_of(request.problem, c);
-  auto* const words = static_cast<Magnitude*>(request.scratch);
+  auto* const words = static_cast<Magnitude*>(scratch);
   void* groups[2] = {};
   DeviceMatrix codes[2];
   for (const Copy& copy : copies) {
@@ -280,23 +281,44 @@ Result<std::vector<ReferenceOutput>> reference_of(const Problem& problem, std::s
 }
 
 std::shared_ptr<const DeviceCheck> device_check_of(std::string_view file, std::string_view type,
-                                                   rows::ModelOfCall model, Coding (*coding_of)(const Problem&)) {
+                                                   rows::ModelOfCall model, Coding (*coding_of)(const Problem&),
+                                                   std::shared_ptr<const DeviceCheck> others,
+                                                   std::vector<std::string> saved) {
   auto check = std::make_shared<DeviceCheck>();
-  check->source = check_source({"ops/row_numbers.cuh", "ops/row_operands.cuh", "ops/coding/right_codes.cuh", file}) +
-                  fmt::format("\n#define RIDGE_ROW_MODEL ridge::ops::{}\n", type) +
-                  std::string(source_of("ops/coding/check.cu"));
-  check->scratch_bytes = [coding_of](const Problem& problem) { return scratch_bytes(coding_of(problem)); };
-  check->projection = [coding_of, model](const DeviceCheck::ProjectionRequest& request) {
-    const Coding coding = coding_of(request.problem);
-    Launches launches(request.problem, request.operands, coding,
-                      model(request.problem, {request.operands, request.scalars}));
-    project(request, coding, launches);
-    return launches.take();
+  check->source = others != nullptr ? others->source + "\n#undef RIDGE_ROW_MODEL\n"
+                                    : check_source({"ops/row_numbers.cuh", "ops/row_operands.cuh"});
+  check->source += source_of("ops/coding/right_codes.cuh");
+  check->source += source_of(file);
+  check->source += fmt::format("\n#define RIDGE_ROW_MODEL ridge::ops::{}\n", type);
+  check->source += source_of("ops/coding/code_check.cu");
+  const auto launches_of = [coding_of, model, saved](const auto& request, const Coding& coding) {
+    Problem read = request.problem;
+    for (OperandSpec& operand : read.operands) {
+      if (std::find(saved.begin(), saved.end(), operand.name) != saved.end()) operand.output = false;
+    }
+    return Launches(request.problem, request.operands, coding,
+                    model(request.problem, {request.operands, request.scalars}), read);
   };
-  check->reference = [coding_of, model](const DeviceCheck::ReferenceRequest& request) {
+  // The scratch memory of the others comes first, in whole numbers of 8 bytes.
+  const auto before = [others](const Problem& problem) {
+    return others == nullptr ? 0 : (others->scratch_bytes(problem) + 7) / 8 * 8;
+  };
+  check->scratch_bytes = [coding_of, before](const Problem& problem) {
+    return before(problem) + scratch_bytes(coding_of(problem));
+  };
+  check->projection = [coding_of, launches_of, others, before](const DeviceCheck::ProjectionRequest& request) {
     const Coding coding = coding_of(request.problem);
-    Launches launches(request.problem, request.operands, coding,
-                      model(request.problem, {request.operands, request.scalars}));
+    std::vector<CheckLaunch> all;
+    if (others != nullptr) all = others->projection(request);
+    Launches launches = launches_of(request, coding);
+    project(request, static_cast<std::byte*>(request.scratch) + before(request.problem), coding, launches);
+    for (CheckLaunch& launch : launches.take()) all.push_back(std::move(launch));
+    return all;
+  };
+  check->reference = [coding_of, launches_of, others](const DeviceCheck::ReferenceRequest& request) {
+    const Coding coding = coding_of(request.problem);
+    if (request.output < copies_of(request.problem, coding).front().q) return others->reference(request);
+    Launches launches = launches_of(request, coding);
     write_reference(request, coding, launches);
     return launches.take();
   };

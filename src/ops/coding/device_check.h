@@ -4,13 +4,15 @@
 //   op.reference = coding::reference<row_model, coding_of>;
 //   op.device_check = coding::device_check<row_model, coding_of>("ops/.../row_model.cuh", "...::RowModel");
 //
-// The model is elementwise, its output 0 is y; inputs are read by rows or one per row, outputs are Reads::kApart.
+// Output 0 of the model is y; outputs of the operator are Reads::kApart. On a GPU the model has no statistics.
 #pragma once
 
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ops/coding/coding.h"
@@ -25,20 +27,21 @@ namespace ridge::ops::coding {
 Result<std::vector<ReferenceOutput>> reference_of(const Problem& problem, std::span<const TensorView> operands,
                                                   const Coding& coding, std::span<const rows::Number> y);
 
+// y by its model, row by row.
 template <class Definition>
 Result<std::vector<rows::Number>> numbers_of(const Problem& problem, std::span<const TensorView> operands,
                                              const rows::Model<Definition>& model) {
-  static_assert(rows::kElementwise<Definition>);
   RIDGE_CHECK_OK(rows::Reader::takes(problem, model.reads));
   rows::Reader reader(problem, operands, model.reads, false);
   std::vector<rows::Number> y;
   if (reader.columns() == 0) return y;
   y.reserve(static_cast<std::size_t>(reader.rows() * reader.columns()));
   for (std::int64_t index = 0; index < reader.rows(); ++index) {
-    const rows::RowOf<rows::Number> row(reader.inputs(index, 0, reader.columns()));
+    const rows::Row& inputs = reader.inputs(index, 0, reader.columns());
+    const rows::Statistics<Definition> statistics(model.definition, inputs);
+    const rows::RowOf<rows::Number> row(inputs);
     for (std::int64_t j = 0; j < reader.columns(); ++j) {
-      const rows::Number* const no_statistics = nullptr;
-      y.push_back(right_codes::in_fp32(model.definition.element(row, no_statistics, 0, j)));
+      y.push_back(right_codes::in_fp32(model.definition.element(row, statistics.numbers.data(), 0, j)));
     }
   }
   return y;
@@ -50,15 +53,20 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
   return reference_of(problem, arguments.operands, coding_of(problem), y);
 }
 
-// `file` and `type`: of the model, as rows::device_check takes them.
+// `file` and `type`: of the model, as rows::device_check takes them. `others`: the check of the operator's outputs in
+// front of the codes, of which the model reads `saved` as they were written; null: there are none.
 std::shared_ptr<const DeviceCheck> device_check_of(std::string_view file, std::string_view type,
-                                                   rows::ModelOfCall model, Coding (*coding_of)(const Problem&));
+                                                   rows::ModelOfCall model, Coding (*coding_of)(const Problem&),
+                                                   std::shared_ptr<const DeviceCheck> others = nullptr,
+                                                   std::vector<std::string> saved = {});
 template <auto row_model, auto coding_of>
-std::shared_ptr<const DeviceCheck> device_check(std::string_view file, std::string_view type) {
+std::shared_ptr<const DeviceCheck> device_check(std::string_view file, std::string_view type,
+                                                std::shared_ptr<const DeviceCheck> others = nullptr,
+                                                std::vector<std::string> saved = {}) {
   const auto model = [](const Problem& problem, const Arguments& arguments) {
     return rows::on_device(row_model(problem, arguments));
   };
-  return device_check_of(file, type, model, coding_of);
+  return device_check_of(file, type, model, coding_of, std::move(others), std::move(saved));
 }
 
 }  // namespace ridge::ops::coding

@@ -15,7 +15,8 @@
 // where the elements come from:
 //
 //   struct Source {
-//     static constexpr Element kType = ...;   // as a thread keeps them
+//     static constexpr Element kType = ...;        // as a thread keeps them
+//     static constexpr bool kReadBefore = ...;     // by another kernel just before, from its beginning
 //     __device__ void load(i64 rows, i64 cols, i64 row, i64 col, Packed<kType>::Square& x) const;
 //   };
 //
@@ -418,7 +419,7 @@ __device__ __forceinline__ void write_transposed(const TileParameters& p, const 
 // One block per tile. Row and tensor scales must be there.
 __device__ __forceinline__ void write_codes(const Source& source, const TileParameters& p) {
   __shared__ __align__(16) Shared shared;
-  const Place place = place_of(p, kGiven ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+  const Place place = place_of(p, kGiven || Source::kReadBefore ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
   Elements x;
   load(source, p, place, x);
   bool special = false;

@@ -99,18 +99,35 @@ Statistics statistics_of(const Pieces& pieces, const Operands& o, std::int64_t r
   return moments.statistics(shift, length);
 }
 
-void normalise_row(const Pieces& pieces, const Operands& o, std::int64_t row) {
-  const RowOfMatrix x(o.residual.rank != 0 ? o.sum : o.x, row), y(o.y, row);
-  const Statistics s = statistics_of(pieces, o, row, x);
+// Writes the sum and the statistics of a row. Returns its factor.
+float measure_row(const Pieces& pieces, const Operands& o, std::int64_t row, const RowOfMatrix& x, Statistics& s) {
+  s = statistics_of(pieces, o, row, x);
   const float rstd = 1 / std::sqrt(s.square + o.eps);
   if (o.rstd.rank != 0) static_cast<float*>(o.rstd.data)[row] = rstd;
   if (o.mean.rank != 0) static_cast<float*>(o.mean.data)[row] = s.centre.shift + s.centre.rest;
+  return rstd;
+}
+
+void normalise_row(const Pieces& pieces, const Operands& o, std::int64_t row) {
+  const RowOfMatrix x(o.residual.rank != 0 ? o.sum : o.x, row), y(o.y, row);
+  Statistics s;
+  const float rstd = measure_row(pieces, o, row, x, s);
   alignas(64) float to[kPiece];
   in_pieces(x, o.cols, [&](const float* numbers, std::int64_t first, std::int64_t count) {
     float* const target = y.target(first, to);
     pieces.scale(numbers, o.centred ? &s.centre : nullptr, rstd, o.weight == nullptr ? nullptr : o.weight + first,
                  o.bias == nullptr ? nullptr : o.bias + first, target, count);
     y.write(first, count, target);
+  });
+}
+
+// Every thread takes a run of rows.
+template <class TakeRow>
+void each_row(std::int64_t rows, const Stream& stream, const TakeRow& take) {
+  const int threads = static_cast<int>(std::clamp<std::int64_t>(rows, 1, std::max(stream.threads, 1)));
+  device::cpu::thread_pool().run(threads, [&](int thread) {
+    const std::int64_t last = rows * (thread + 1) / threads;
+    for (std::int64_t row = rows * thread / threads; row < last; ++row) take(row);
   });
 }
 
@@ -126,15 +143,24 @@ Status run(const Problem& problem, const Arguments& arguments, const Stream& str
                    s.cols,        static_cast<float>(arguments.scalar(problem, kEps).real()),
                    centred};
   const Pieces& pieces = best_pieces();
-  const int threads = static_cast<int>(std::clamp<std::int64_t>(s.rows, 1, std::max(stream.threads, 1)));
-  device::cpu::thread_pool().run(threads, [&](int thread) {
-    const std::int64_t last = s.rows * (thread + 1) / threads;
-    for (std::int64_t row = s.rows * thread / threads; row < last; ++row) normalise_row(pieces, o, row);
-  });
+  each_row(s.rows, stream, [&](std::int64_t row) { normalise_row(pieces, o, row); });
   return ok_status();
 }
 
 }  // namespace
+
+Status write_statistics(const Problem& problem, const Arguments& arguments, const Stream& stream) {
+  const auto named = [&](const char* name) { return operand(problem, arguments, name); };
+  Operands o;
+  o.x = named("x"), o.residual = named("residual"), o.sum = named("sum"), o.rstd = named("rstd");
+  o.cols = problem.values[kCols], o.eps = static_cast<float>(arguments.scalar(problem, kEps).real());
+  const Pieces& pieces = best_pieces();
+  each_row(problem.values[kRows], stream, [&](std::int64_t row) {
+    Statistics s;
+    measure_row(pieces, o, row, RowOfMatrix(o.residual.rank != 0 ? o.sum : o.x, row), s);
+  });
+  return ok_status();
+}
 
 Implementation forward_rows(const Kind& kind) {
   Implementation own;

@@ -87,22 +87,6 @@ Status check_all_apart(std::string_view op, std::span<const NamedView> outputs, 
   return ok_status();
 }
 
-Status check_forward(const Kind& kind, const ForwardViews& v) {
-  RIDGE_CHECK_OK(check_x(kind.op, v.x));
-  const std::int64_t shape[] = {v.x.shape[0], v.x.shape[1]};
-  RIDGE_CHECK_OK(check_like_x(kind.op, "y", v.y, v.x.dtype, shape));
-  RIDGE_CHECK_OK(check_columns(kind.op, "weight", v.weight, v.x.dtype, shape[1]));
-  RIDGE_CHECK_OK(check_columns(kind.op, "bias", v.bias, v.x.dtype, shape[1]));
-  RIDGE_CHECK_OK(check_bias(kind.op, v.bias, v.weight));
-  if (v.zero_centred && v.weight.rank == 0) return zero_centred_without_weight(kind.op);
-  RIDGE_CHECK_OK(check_residual(kind.op, v, shape));
-  RIDGE_CHECK_OK(check_statistics(kind, v));
-  RIDGE_CHECK_OK(check_eps(kind.op, v.eps));
-  const NamedView outputs[] = {{"y", &v.y}, {"sum", &v.sum}, {"mean", &v.mean}, {"rstd", &v.rstd}};
-  const NamedView inputs[] = {{"x", &v.x}, {"residual", &v.residual}, {"weight", &v.weight}, {"bias", &v.bias}};
-  return check_all_apart(kind.op, outputs, inputs);
-}
-
 Status check_parameter_gradient(std::string_view op, const char* name, const char* of, const TensorView& gradient,
                                 const TensorView& parameter, DType dtype, std::int64_t cols) {
   if (gradient.rank == 0) return ok_status();
@@ -165,9 +149,28 @@ Shape shape_of(const Problem& problem) {
                v.size() > kBias && v[kBias] == 1};
 }
 
+Status check_forward(const Kind& kind, const ForwardViews& v) {
+  RIDGE_CHECK_OK(check_x(kind.op, v.x));
+  const std::int64_t shape[] = {v.x.shape[0], v.x.shape[1]};
+  if (v.y.rank != 0) RIDGE_CHECK_OK(check_like_x(kind.op, "y", v.y, v.x.dtype, shape));
+  RIDGE_CHECK_OK(check_columns(kind.op, "weight", v.weight, v.x.dtype, shape[1]));
+  RIDGE_CHECK_OK(check_columns(kind.op, "bias", v.bias, v.x.dtype, shape[1]));
+  RIDGE_CHECK_OK(check_bias(kind.op, v.bias, v.weight));
+  if (v.zero_centred && v.weight.rank == 0) return zero_centred_without_weight(kind.op);
+  RIDGE_CHECK_OK(check_residual(kind.op, v, shape));
+  RIDGE_CHECK_OK(check_statistics(kind, v));
+  RIDGE_CHECK_OK(check_eps(kind.op, v.eps));
+  const NamedView outputs[] = {{"y", &v.y}, {"sum", &v.sum}, {"mean", &v.mean}, {"rstd", &v.rstd}};
+  const NamedView inputs[] = {{"x", &v.x}, {"residual", &v.residual}, {"weight", &v.weight}, {"bias", &v.bias}};
+  return check_all_apart(kind.op, outputs, inputs);
+}
+
+std::vector<record::ParamInfo> input_params() {
+  return common_params("of x and y", record::flag_param("residual", "1: of x + residual, which is written, too"));
+}
+
 std::vector<record::ParamInfo> forward_params(const Kind& kind) {
-  std::vector<record::ParamInfo> params =
-      common_params("of x and y", record::flag_param("residual", "1: of x + residual, which is written, too"));
+  std::vector<record::ParamInfo> params = input_params();
   const char* const name = kind.mean ? "statistics" : "rstd";
   const char* const what =
       kind.mean ? "1: mean and factor of every row are written" : "1: the factor of every row is written, for backward";
@@ -176,43 +179,57 @@ std::vector<record::ParamInfo> forward_params(const Kind& kind) {
   return params;
 }
 
-Result<Problem> bind_forward(const Kind& kind, const record::Case& requested) {
-  RIDGE_TRY(problem, bind_params(kind.op, forward_params(kind), with_dtype_names(requested, {"dtype"})));
+Status add_inputs(const Kind& kind, Problem& problem) {
   const Shape s = shape_of(problem);
   RIDGE_CHECK_OK(check_rows(problem, s.rows, s.cols));
-  if (s.zero_centred && s.weight == Weight::kNone)
-    return zero_centred_without_weight(problem.problem_case.text()).error();
+  if (s.zero_centred && s.weight == Weight::kNone) return zero_centred_without_weight(problem.problem_case.text());
   const std::vector<std::int64_t> shape = {s.rows, s.cols};
   problem.operands = {{"x", s.dtype, shape}};
   if (s.residual) problem.operands.push_back({"residual", s.dtype, shape});
   if (s.weight != Weight::kNone) problem.operands.push_back({"weight", weight_dtype(s.weight, s.dtype), {s.cols}});
+  const char* const what = kind.mean ? "added to the variance" : "added to the mean of the squares";
+  const double usual = kind.mean ? 1e-5 : 1e-6;
+  problem.scalars = {{"eps", what, record::Scalar::f32(static_cast<float>(usual)), usual, 0.5}};
+  return ok_status();
+}
+
+Result<Problem> bind_forward(const Kind& kind, const record::Case& requested) {
+  RIDGE_TRY(problem, bind_params(kind.op, forward_params(kind), with_dtype_names(requested, {"dtype"})));
+  RIDGE_CHECK_OK(add_inputs(kind, problem));
+  const Shape s = shape_of(problem);
+  const std::vector<std::int64_t> shape = {s.rows, s.cols};
   if (s.bias) problem.operands.push_back({"bias", weight_dtype(s.weight, s.dtype), {s.cols}});
   problem.operands.push_back({"y", s.dtype, shape, true});
   if (s.residual) problem.operands.push_back({"sum", s.dtype, shape, true});
   if (s.statistics && kind.mean) problem.operands.push_back({"mean", DType::kF32, {s.rows}, true});
   if (s.statistics) problem.operands.push_back({"rstd", DType::kF32, {s.rows}, true});
-  const char* const what = kind.mean ? "added to the variance" : "added to the mean of the squares";
-  const double usual = kind.mean ? 1e-5 : 1e-6;
-  problem.scalars = {{"eps", what, record::Scalar::f32(static_cast<float>(usual)), usual, 0.5}};
   return problem;
 }
 
-Result<Call> forward_call(const Kind& kind, const ForwardViews& v) {
-  RIDGE_CHECK_OK(check_forward(kind, v));
+Call input_call(const ForwardViews& v, std::size_t params) {
   Call call;
-  call.values.resize(kind.mean ? kBias + 1 : kBias);
+  call.values.resize(params);
   call.values[kRows] = v.x.shape[0];
   call.values[kCols] = v.x.shape[1];
   call.values[kDtype] = index_of(kDtypes, v.x.dtype);
   call.values[kWeight] = weight_param(v.weight, v.x.dtype);
   call.values[kZeroCentred] = v.zero_centred ? 1 : 0;
   call.values[kResidual] = v.residual.rank != 0 ? 1 : 0;
-  call.values[kStatistics] = v.rstd.rank != 0 ? 1 : 0;
-  if (kind.mean) call.values[kBias] = v.bias.rank != 0 ? 1 : 0;
-  for (const TensorView* view : {&v.x, &v.residual, &v.weight, &v.bias, &v.y, &v.sum, &v.mean, &v.rstd}) {
+  for (const TensorView* view : {&v.x, &v.residual, &v.weight, &v.bias}) {
     if (view->rank != 0) call.operands.push_back(*view);
   }
   call.scalars.push_back(record::Scalar::f32(static_cast<float>(v.eps)));
+  return call;
+}
+
+Result<Call> forward_call(const Kind& kind, const ForwardViews& v) {
+  RIDGE_CHECK_OK(check_forward(kind, v));
+  Call call = input_call(v, kind.mean ? kBias + 1 : kBias);
+  call.values[kStatistics] = v.rstd.rank != 0 ? 1 : 0;
+  if (kind.mean) call.values[kBias] = v.bias.rank != 0 ? 1 : 0;
+  for (const TensorView* view : {&v.y, &v.sum, &v.mean, &v.rstd}) {
+    if (view->rank != 0) call.operands.push_back(*view);
+  }
   return call;
 }
 

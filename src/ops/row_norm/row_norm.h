@@ -45,6 +45,13 @@ struct ForwardViews {
   bool zero_centred = false;
   double eps = 0;
 };
+// What every operator declares, asks of operands and puts into a call that normalises rows, up to `residual`; y, where
+// it is given, is checked, too. No output overlaps an input or another one.
+std::vector<record::ParamInfo> input_params();
+Status add_inputs(const Kind& kind, Problem& problem);
+Status check_forward(const Kind& kind, const ForwardViews& views);
+Call input_call(const ForwardViews& views, std::size_t params);
+
 std::vector<record::ParamInfo> forward_params(const Kind& kind);
 Result<Problem> bind_forward(const Kind& kind, const record::Case& requested);
 Result<Call> forward_call(const Kind& kind, const ForwardViews& views);
@@ -81,6 +88,9 @@ std::vector<record::Case> cases(std::string_view op, std::span<const char* const
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 // Compulsory bytes, and so many FLOP an element.
 record::Cost cost(const Problem& problem, double flop);
+
+// On a processor, what a norm without a mean writes beside y: rstd of every row, and the sum where there is one.
+Status write_statistics(const Problem& problem, const Arguments& arguments, const Stream& stream);
 
 // The kernels for processors, "cpu_rows".
 Implementation forward_rows(const Kind& kind);
