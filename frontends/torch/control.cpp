@@ -56,6 +56,8 @@ void define_control(torch::Library& library) {
   library.def("reset(bool tables) -> ()", &reset);
   library.def("last_used(str op) -> str", &last_used);
   library.def("autotune(bool on) -> ()", &autotune);
+  library.def("set_sm_budget(int multiprocessors) -> ()", &set_sm_budget);
+  library.def("sm_budget() -> int", [] { return static_cast<std::int64_t>(sm_budget()); });
   library.def("operators() -> str[]", &operators);
   library.def("implementations(str op) -> str[]", &implementations);
   library.def("explain(str case, Device device) -> str", &explain);

@@ -1,5 +1,6 @@
 #include "convert.h"
 
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <c10/core/Allocator.h>
@@ -7,6 +8,8 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 
 namespace ridge::torch_frontend {
 namespace {
@@ -150,6 +153,23 @@ Tensor allocated(const Tensor& like, c10::IntArrayRef sizes, at::ScalarType type
                                                    like.device(), std::nullopt, std::nullopt);
 }
 
+namespace {
+constexpr std::int64_t kMostMultiprocessors = 1024;
+std::atomic<int> own_sm_budget{0};
+}  // namespace
+
+void set_sm_budget(std::int64_t multiprocessors) {
+  TORCH_CHECK_VALUE(std::abs(multiprocessors) <= kMostMultiprocessors, "set_sm_budget: ", multiprocessors,
+                    " multiprocessors; give 1 to ", kMostMultiprocessors,
+                    ", less than 0 to leave so many to others, or 0 for all");
+  own_sm_budget.store(static_cast<int>(multiprocessors));
+}
+
+int sm_budget() {
+  if (const int own = own_sm_budget.load(std::memory_order_relaxed); own != 0) return own;
+  return -at::globalContext()._SMCarveout_EXPERIMENTAL().value_or(0);
+}
+
 Stream stream_of(const Tensor& tensor) {
   if (tensor.is_cpu()) return Stream::cpu(at::get_num_threads());
   const c10::Device device = tensor.device();
@@ -158,6 +178,7 @@ Stream stream_of(const Tensor& tensor) {
   const c10::impl::VirtualGuardImpl cuda(c10::DeviceType::CUDA);
   Stream stream = Stream::cuda(cuda.getStreamNativeHandle(cuda.getStream(device)), device.index());
   stream.allocator = &kPyTorchMemory;
+  stream.multiprocessors = sm_budget();
   return stream;
 }
 

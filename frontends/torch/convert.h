@@ -44,6 +44,11 @@ Tensor allocated(const Tensor& like, c10::IntArrayRef sizes, at::ScalarType type
 // PyTorch's current stream of the tensor's device, or as many CPU threads as PyTorch uses.
 Stream stream_of(const Tensor& tensor);
 
+// Of a GPU's multiprocessors, as Stream::multiprocessors says it: what set_sm_budget() was given, else what PyTorch's
+// own carve-out leaves.
+void set_sm_budget(std::int64_t multiprocessors);
+int sm_budget();
+
 // Makes the tensor's device current while a call runs; nothing to do on the CPU.
 class OnDeviceOf {
  public:

@@ -33,10 +33,14 @@ struct Stream {
   void* native = nullptr;  // CUstream or hipStream_t; null is the default stream
   // Of scratch memory; must outlive the calls. Null: a pool of the stream's, or of the graph that is being recorded.
   const WorkspaceAllocator* allocator = nullptr;
+  // GPU only: kernels that stay on their multiprocessors, and those of vendor libraries that can be told, take at most
+  // so many; negative: leave so many to others; 0: all. For work beside communication, whose kernels hold some: one
+  // that counts on all would wait for them. Sums that are split by block may be rounded otherwise.
+  int multiprocessors = 0;
 
-  static Stream cpu(int threads = 1) { return Stream{Backend::kCpu, 0, threads, nullptr, nullptr}; }
+  static Stream cpu(int threads = 1) { return Stream{Backend::kCpu, 0, threads, nullptr, nullptr, 0}; }
   // A stream of the device's primary context (the CUDA runtime's, PyTorch's): cudaStream_t is CUstream.
-  static Stream cuda(void* native, int device = 0) { return Stream{Backend::kCuda, device, 1, native, nullptr}; }
+  static Stream cuda(void* native, int device = 0) { return Stream{Backend::kCuda, device, 1, native, nullptr, 0}; }
 };
 
 }  // namespace ridge

@@ -34,11 +34,12 @@ class CallKey {
   ShortList<std::int64_t, kRoom> words_;
 };
 
-// Everything that a prepared launch depends on but the addresses: parameters, configuration, device, and of every
-// operand type, strides and alignment.
+// Everything that a prepared launch depends on but the addresses: parameters, configuration, device and how much of it,
+// and of every operand type, strides and alignment.
 inline CallKey launch_key(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
   CallKey key;
   key.add(stream.device);
+  key.add(stream.multiprocessors);
   key.add(problem.configuration);
   key.add(problem.values);
   for (const TensorView& view : operands) key.add_layout(view);

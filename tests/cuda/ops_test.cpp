@@ -212,7 +212,10 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
 }
 
 std::string check_on_gpu(const ops::Operator& op, const ops::Implementation& implementation, ops::Problem problem,
-                         const Layout& layout, std::uint64_t seed, const gpu::Stream& stream, bool& ran) {
+                         const Layout& layout, std::uint64_t seed, const gpu::Stream& stream, bool& ran,
+                         int multiprocessors = 0) {
+  ridge::Stream share = stream.view();
+  share.multiprocessors = multiprocessors;
   const Operands before = make_operands(problem, layout, seed);
   Operands after = make_operands(problem, layout, seed);
   const auto device = GpuOperands::upload(the_device(), after, stream.handle());
@@ -222,7 +225,7 @@ std::string check_on_gpu(const ops::Operator& op, const ops::Implementation& imp
     return refusal->size() > 10 ? "" : "a refusal without a reason";
   }
   ran = true;
-  if (const Status status = implementation.run(problem, {device->views(), after.scalars}, stream.view()); !status) {
+  if (const Status status = implementation.run(problem, {device->views(), after.scalars}, share); !status) {
     return status.error().text();
   }
   if (const Status status = device->download(after, stream.handle()); !status) return status.error().text();
@@ -323,6 +326,21 @@ TEST_P(CudaConformance, HoldsOnTinyCasesForSanitizers) {
   for (std::size_t i = problems.size() - std::min<std::size_t>(problems.size(), 3); i < problems.size(); ++i) {
     bool ran = false;  // sizes that the matrix unit and vector loads take
     EXPECT_EQ(check_on_gpu(*row.op, *row.implementation, problems[i], kPacked, i, *stream, ran), "");
+  }
+}
+
+// Every seventh case on as few multiprocessors as there can be, on some, and beside others.
+TEST_P(CudaConformance, HoldsInAShareOfTheMultiprocessors) {
+  const Row row = GetParam();
+  const auto stream = gpu::Stream::create(the_device());
+  ASSERT_TRUE(stream);
+  const std::vector<ops::Problem> problems = gpu_problems(*row.op);
+  for (std::size_t i = 3; i < problems.size(); i += 7) {
+    for (const int share : {1, 37, -16}) {
+      bool ran = false;
+      EXPECT_EQ(check_on_gpu(*row.op, *row.implementation, problems[i], kPacked, i, *stream, ran, share), "")
+          << problems[i].problem_case.text() << " on " << share;
+    }
   }
 }
 

@@ -39,6 +39,31 @@ std::vector<std::string> symbols(const ResolvedPlan& plan) {
   return all;
 }
 
+// Kernels that stay have no more blocks than their share of the multiprocessors holds at once.
+TEST(Plans, OfKernelsThatStayTakeNoMoreMultiprocessorsThanTheyMayCountOn) {
+  const auto blocks = [](const char* source, const char* words, int multiprocessors) {
+    const Problem problem = problem_of(words);
+    record::PlanFacts facts = plan_facts(problem, dense_views(problem));
+    facts.values["sm_count"] = multiprocessors;
+    const DescribedKernel& kernel = described_kernel(source);
+    return kernel.resolve(kernel.fitting(facts).at(0), facts).value().kernels.at(0).grid[0];
+  };
+  struct Stays {
+    const char *source, *words;
+  };
+  for (const Stays& one :
+       {Stays{"ops/attention/cuda_attention.cu", "attention batch=8 heads=32 kv_heads=8 q_len=4096 k_len=4096 dim=128"},
+        Stays{"ops/rmsnorm/cuda_rmsnorm.cu", "rmsnorm rows=8192 cols=4096"},
+        Stays{"ops/rmsnorm/backward/cuda_rmsnorm_backward.cu", "rmsnorm_backward rows=8192 cols=65536"},
+        Stays{"ops/cross_entropy/cuda_cross_entropy.cu", "cross_entropy tokens=8192 vocabulary=128256"},
+        Stays{"ops/grouped_gemm/cuda_groups.cu", "grouped_gemm rows=16384 groups=8 n=4096 k=4096 layout=nt"}}) {
+    const std::uint32_t all = blocks(one.source, one.words, 132);
+    EXPECT_LE(blocks(one.source, one.words, 100), all * 100 / 132) << one.words;
+    EXPECT_LE(blocks(one.source, one.words, 16), std::max(all * 16 / 132, 1u)) << one.words;
+    EXPECT_GE(blocks(one.source, one.words, 16), 1u) << one.words;
+  }
+}
+
 constexpr const char* kQuantize = "ops/quantize/cuda_quantize.cu";
 
 TEST(QuantizePlan, ScalesKnownAtTheEndAreClearedAndFoundFirst) {

@@ -39,7 +39,8 @@ Operand& named(Operands& operands, const std::string& name) {
 // The implementation for processors, without a check.
 void run(const ops::Problem& problem, const Operands& operands, int threads = 1) {
   const ops::Operator& any = **ops::find_operator(problem.problem_case.op);
-  const ops::Implementation* const own = *ops::find_implementation(any, any.name == "rmsnorm" ? "cpu_rows" : "cpu_panels");
+  const ops::Implementation* const own =
+      *ops::find_implementation(any, any.name == "rmsnorm" ? "cpu_rows" : "cpu_panels");
   ASSERT_TRUE(own->run(problem, {operands.views(), operands.scalars}, Stream::cpu(threads)).ok());
 }
 

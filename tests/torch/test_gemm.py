@@ -274,6 +274,30 @@ def test_autotune_measures_a_new_case_once_and_keeps_it(device):
         assert "first in the order" in rt.explain("gemm", m=777, n=96, k=96)
 
 
+def test_a_budget_of_multiprocessors_is_kept_and_goes_before_torchs_carve_out(device):
+    budget = torch.ops.ridgeline.sm_budget
+    a, b = operands(300, 200, 100, False, False, torch.bfloat16, device)
+    whole = rt.gemm(a, b)
+    try:
+        assert budget() == 0
+        torch._C._set_sm_carveout_experimental(24)
+        assert budget() == -24
+        rt.set_sm_budget(-16)
+        assert budget() == -16
+        torch.testing.assert_close(rt.gemm(a, b), whole)
+        rt.set_sm_budget(1)
+        torch.testing.assert_close(rt.gemm(a, b), whole)
+        rt.set_sm_budget(None)
+        assert budget() == -24
+        with pytest.raises(ValueError, match="2000 multiprocessors; give 1 to 1024"):
+            rt.set_sm_budget(2000)
+        assert budget() == -24
+    finally:
+        rt.set_sm_budget(None)
+        torch._C._set_sm_carveout_experimental(None)
+    assert budget() == 0
+
+
 def test_snr_is_of_the_reference_and_refuses_nan():
     reference = torch.tensor([3.0, 4.0])
     assert math.isclose(testing.snr_db(reference, torch.tensor([3.0, 4.5])), 20.0)

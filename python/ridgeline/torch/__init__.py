@@ -12,7 +12,7 @@ from .adamw import AdamW  # noqa: E402
 from .heads import Attention, attention  # noqa: E402
 from ._recipe import DelayedScaling, Recipe, recipe, recipes  # noqa: E402
 from .config import QuantConfig  # noqa: E402
-from .control import autotune, backends, explain, last_used, reset, set_backend  # noqa: E402
+from .control import autotune, backends, explain, last_used, reset, set_backend, set_sm_budget  # noqa: E402
 from .conversion import convert, quantize_  # noqa: E402
 from .delayed import update_scales  # noqa: E402
 from .kept import KeptWeights  # noqa: E402
@@ -93,6 +93,7 @@ __all__ = [
     "sdpa",
     "sdpa_refusal",
     "set_backend",
+    "set_sm_budget",
     "shard_gradient",
     "softmax",
     "statistics",

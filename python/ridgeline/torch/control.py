@@ -74,6 +74,21 @@ def explain(case: str, device: str | torch.device = "cpu", **parameters: object)
     return text
 
 
+def set_sm_budget(multiprocessors: int | None) -> None:
+    """How many multiprocessors of a GPU later calls of this process count on, for work beside communication.
+
+    multiprocessors  at most so many; less than 0: leave so many to others; None or 0: all, or those that PyTorch's own carve-out
+                     (``torch._C._set_sm_carveout_experimental``) leaves
+
+    Kernels that stay on their multiprocessors take one block of work after the other; where another kernel holds some, those that
+    were counted on and are not there cost a whole turn. cuBLASLt is told the same. A call that a graph or ``torch.compile``
+    recorded keeps the budget it was recorded with.
+
+    >>> set_sm_budget(-16)      # NCCL runs with 16 channels beside the next layer
+    """
+    torch.ops.ridgeline.set_sm_budget(0 if multiprocessors is None else multiprocessors)
+
+
 @contextlib.contextmanager
 def autotune(enabled: bool = True) -> Iterator[None]:
     """Inside, a case that is new is measured on scratch memory before its first run, and the winner is kept.

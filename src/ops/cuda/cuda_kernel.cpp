@@ -40,7 +40,7 @@ Status run(const DescribedKernel& kernel, Prefers prefers, const Problem& proble
   RIDGE_TRY(ready, calls[&kernel].get(problem, arguments, stream, [&](const gpu::Device& device) {
     record::PlanFacts facts = plan_facts(problem, arguments);
     const int configuration = chosen(kernel, problem, facts, prefers);
-    return PlannedCall::prepare(kernel, configuration, std::move(facts), device);
+    return PlannedCall::prepare(kernel, configuration, std::move(facts), device, multiprocessors_of(stream, device));
   }));
   const std::size_t needed = ready->workspace_bytes();
   if (arguments.workspace.size() >= needed) return ready->launch(arguments, gpu::handle_of(stream));

@@ -1,5 +1,7 @@
 #include "ops/cuda/planned_call.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ops/cuda/kernels.h"
 
@@ -15,9 +17,14 @@ static thread_local gpu::CallList* gathering = nullptr;
 GatheredCalls::GatheredCalls(gpu::StreamHandle stream) : list_(stream) { gathering = &list_; }
 GatheredCalls::~GatheredCalls() { gathering = nullptr; }
 
+int multiprocessors_of(const Stream& stream, const gpu::Device& device) {
+  const int all = device.info().multiprocessors, wanted = stream.multiprocessors;
+  return wanted > 0 ? std::min(wanted, all) : std::max(all + wanted, 1);
+}
+
 Result<PlannedCall> PlannedCall::prepare(const DescribedKernel& kernel, int configuration, record::PlanFacts facts,
-                                         const gpu::Device& device) {
-  facts.values["sm_count"] = device.info().multiprocessors;
+                                         const gpu::Device& device, int multiprocessors) {
+  facts.values["sm_count"] = multiprocessors;
   facts.values["max_shared"] = device.info().max_shared_bytes;
   facts.values["l2_bytes"] = device.info().l2_bytes;
   RIDGE_TRY(build, kernel.build(configuration, facts));

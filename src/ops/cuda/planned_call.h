@@ -25,11 +25,15 @@ class GatheredCalls {
   device::cuda::CallList list_;
 };
 
+// How many multiprocessors of the device a call on the stream may count on; at least one.
+int multiprocessors_of(const Stream& stream, const device::cuda::Device& device);
+
 class PlannedCall {
  public:
-  // `facts` with the operands and strides of the call; the numbers of the device are added. May compile and allocate.
+  // `facts` with the operands and strides of the call; the numbers of the device are added, of its multiprocessors
+  // those that are given. May compile and allocate.
   static Result<PlannedCall> prepare(const DescribedKernel& kernel, int configuration, record::PlanFacts facts,
-                                     const device::cuda::Device& device);
+                                     const device::cuda::Device& device, int multiprocessors);
   // Scratch memory that a launch needs, aligned to 256 bytes.
   [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
   // The operands and scalars in the order of the facts, and that memory. One thread at a time.

@@ -14,8 +14,9 @@ Status run(const Problem& problem, const Arguments& operands, const Stream& stre
   gpu::StreamHandle handle = gpu::handle_of(stream);
   RIDGE_TRY(done, finish_empty_product(operands[2], s.k, s.accumulate, stream));
   if (done) return ok_status();
-  const peer::PeerCase wanted{.trans_a = s.trans_a, .trans_b = s.trans_b, .accumulate = s.accumulate};
+  peer::PeerCase wanted{.trans_a = s.trans_a, .trans_b = s.trans_b, .accumulate = s.accumulate};
   RIDGE_TRY(matmul, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
+    if (stream.multiprocessors != 0) wanted.multiprocessors = multiprocessors_of(stream, device);
     return peer::Matmul::create(problem.problem_case.text(), wanted, operands[0], operands[1], operands[2], device);
   }));
   return matmul->launch(operands[0].data, operands[1].data, operands[2].data, nullptr, nullptr, operands.workspace,

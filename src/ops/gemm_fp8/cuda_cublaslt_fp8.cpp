@@ -41,8 +41,10 @@ Status run(const Problem& problem, const Arguments& operands, const Stream& stre
   if (done) return ok_status();
   RIDGE_CHECK_OK(check_dense(problem, operands));
   RIDGE_TRY(matmul, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
-    return peer::Matmul::create(problem.problem_case.text(), peer_case(s), operands[kA], operands[kB],
-                                operands[s.c_at()], device);
+    peer::PeerCase wanted = peer_case(s);
+    if (stream.multiprocessors != 0) wanted.multiprocessors = multiprocessors_of(stream, device);
+    return peer::Matmul::create(problem.problem_case.text(), wanted, operands[kA], operands[kB], operands[s.c_at()],
+                                device);
   }));
   return matmul->launch(operands[kA].data, operands[kB].data, operands[s.c_at()].data, operands[kScaleA].data,
                         operands[kScaleB].data, operands.workspace, handle);

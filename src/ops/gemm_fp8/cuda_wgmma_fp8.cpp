@@ -14,7 +14,8 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   if (done) return ok_status();
   RIDGE_TRY(ready, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
     return matmul::wgmma_call(cuda_case(problem, operands), plan_operands(problem, operands),
-                              problem.problem_case.text(), device, problem.configuration);
+                              problem.problem_case.text(), device, multiprocessors_of(stream, device),
+                              problem.configuration);
   }));
   return ready->launch(operands, handle);
 }

@@ -33,7 +33,8 @@ struct PeerCase {
   // Of 8-bit operands: how the matrix unit may sum, and the scales.
   bool fast_accumulate = false;
   Scales scales_a = Scales::kTensor, scales_b = Scales::kTensor;
-  bool tf32 = false;  // f32 operands rounded to 10 bits of mantissa
+  bool tf32 = false;        // f32 operands rounded to 10 bits of mantissa
+  int multiprocessors = 0;  // that it may count on; 0: all
 };
 
 inline constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
@@ -135,6 +136,9 @@ class Matmul {
     RIDGE_CHECK_OK(checked(lt().desc_create(&made.operation_, how, CUDA_R_32F), "cublasLtMatmulDescCreate"));
     RIDGE_CHECK_OK(made.set(CUBLASLT_MATMUL_DESC_TRANSA, s.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N));
     RIDGE_CHECK_OK(made.set(CUBLASLT_MATMUL_DESC_TRANSB, s.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N));
+    if (s.multiprocessors > 0) {
+      RIDGE_CHECK_OK(made.set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, static_cast<std::int32_t>(s.multiprocessors)));
+    }
     if (size_bits(a.dtype) == 8) {
       RIDGE_CHECK_OK(made.set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(s.fast_accumulate)));
       if (s.scales_a != Scales::kTensor) {  // which libraries before 12.8 have no word for

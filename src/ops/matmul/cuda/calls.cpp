@@ -101,17 +101,20 @@ std::vector<KernelBuild> wgmma_kernels(ridge::cuda::GemmCase g, const Problem& p
 }
 
 Result<PlannedCall> wgmma_call(const ridge::cuda::GemmCase& g, std::vector<record::PlanOperand> operands,
-                               const std::string& label, const gpu::Device& device, int configuration) {
+                               const std::string& label, const gpu::Device& device, int multiprocessors,
+                               int configuration) {
   const record::PlanFacts facts = facts_of(g, std::move(operands));
   Refusal why = ridge::cuda::gemm_refuses(g);
   if (!why) why = wgmma().refuses(facts);
-  const int found = why ? -1 : chosen(g, facts, configuration, device_info_of(device.info()));
+  DeviceInfo share = device_info_of(device.info());
+  share.multiprocessors = multiprocessors;
+  const int found = why ? -1 : chosen(g, facts, configuration, share);
   if (found < 0) {
     return with_hint(
         make_error(ErrorCode::kUnsupported, "{}: {}", label, why.value_or("no configuration of the kernel fits")),
         "allow the plain kernel or cuBLASLt");
   }
-  return PlannedCall::prepare(wgmma(), found, facts, device);
+  return PlannedCall::prepare(wgmma(), found, facts, device, multiprocessors);
 }
 
 Refusal simt_refuses(const ridge::cuda::GemmCase& g, const DeviceInfo& device) {
@@ -128,7 +131,7 @@ std::vector<KernelBuild> simt_kernels(const ridge::cuda::GemmCase& g) {
 
 Result<PlannedCall> simt_call(const ridge::cuda::GemmCase& g, std::vector<record::PlanOperand> operands,
                               const gpu::Device& device) {
-  return PlannedCall::prepare(simt(), 0, facts_of(g, std::move(operands)), device);
+  return PlannedCall::prepare(simt(), 0, facts_of(g, std::move(operands)), device, device.info().multiprocessors);
 }
 
 }  // namespace ridge::ops::matmul

@@ -30,10 +30,11 @@ double wgmma_expected_seconds(ridge::cuda::GemmCase g, const Problem& problem, s
                               const DeviceInfo& device);
 std::vector<KernelBuild> wgmma_kernels(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
                                        const DeviceInfo& device);
-// `g` and the operands with the strides of the call. `label` goes into errors; a configuration of -1, or one that does
-// not fit, leaves it to the cost model.
+// `g` and the operands with the strides of the call, which counts on so many multiprocessors. `label` goes into errors;
+// a configuration of -1, or one that does not fit, leaves it to the cost model.
 Result<PlannedCall> wgmma_call(const ridge::cuda::GemmCase& g, std::vector<record::PlanOperand> operands,
-                               const std::string& label, const gpu::Device& device, int configuration = -1);
+                               const std::string& label, const gpu::Device& device, int multiprocessors,
+                               int configuration = -1);
 
 // The same of the plain kernel, which has one configuration.
 Refusal simt_refuses(const ridge::cuda::GemmCase& g, const DeviceInfo& device);

@@ -37,7 +37,8 @@ std::vector<Tf32Way> tf32_ways(const gpu::Device& device, const TensorView& a, c
     const auto operand = [](const char* name, const TensorView& view) {
       return record::PlanOperand{name, view.dtype, {view.shape[0], view.shape[1]}, {view.stride[0], view.stride[1]}};
     };
-    return wgmma_call(with_memory(g, a, b, c), {operand("a", a), operand("b", b), operand("c", c)}, "tf32", device);
+    return wgmma_call(with_memory(g, a, b, c), {operand("a", a), operand("b", b), operand("c", c)}, "tf32", device,
+                      device.info().multiprocessors);
   };
   const auto vendor = [&device, a, b, c]() -> Result<peer::Matmul> {
     if (auto why = peer::why_not_installed()) return make_error(ErrorCode::kUnsupported, "{}", *why);
