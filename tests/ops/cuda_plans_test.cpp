@@ -121,6 +121,18 @@ TEST(ActivationQuantizePlan, ReadsItsInputsTwiceWhereScalesAreKnownAtTheEnd) {
   EXPECT_EQ(plan("scaling=row gated=0").kernels[1].grid[0], 2u) << "500 scales";
 }
 
+// Scalars stand in the parameters of every launch.
+TEST(ActivationQuantizePlan, ScalarsFollowTheCall) {
+  const Problem problem = problem_of("activation_quantize function=clamped_silu scaling=row");
+  const ResolvedPlan plan = plan_of(kActivationQuantize, problem, dense_views(problem));
+  for (const std::size_t kernel : {0, 2}) {
+    const auto& parts = plan.kernels.at(kernel).parameters.at(0).parts;
+    EXPECT_EQ(std::bit_cast<float>(static_cast<std::uint32_t>(parts.at(8).bits)), 1.702F);
+    EXPECT_EQ(std::bit_cast<float>(static_cast<std::uint32_t>(parts.at(9).bits)), 7.0F);
+    EXPECT_EQ(parts.at(8).kind, record::ResolvedArgument::Kind::kFormula);
+  }
+}
+
 TEST(ActivationQuantizePlan, RefusesMoreTilesThanAGridHas) {
   const DescribedKernel& kernel = described_kernel(kActivationQuantize);
   EXPECT_THAT(kernel.refuses(plan_facts(problem_of("activation_quantize rows=4194304 cols=8388608"))).value_or(""),

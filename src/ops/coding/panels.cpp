@@ -17,8 +17,10 @@ namespace {
 
 constexpr std::uint32_t kInfinity = 0x7f800000;
 constexpr std::int64_t kPanelRows = 32;
+constexpr std::int64_t kTile = 128;  // rows and columns that hold whole groups of both copies
 constexpr std::int64_t kLine = 16;   // floats of a cache line
 constexpr std::int64_t kRun = 2048;  // elements that are scaled before they are encoded: they stay in the first cache
+constexpr std::int64_t kTilePitch = kTile + kLine;  // so that a column is in every set of a cache
 
 std::uint32_t magnitude_bits(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
 
@@ -87,6 +89,13 @@ void scaled(const float* x, std::int64_t count, const Scale& scale, float most, 
   }
 }
 
+// Rows of fp32 numbers.
+struct Panel {
+  const float* data = nullptr;
+  std::int64_t stride = 0, count = 0;
+  [[nodiscard]] const float* at(std::int64_t row) const { return data + row * stride; }
+};
+
 // One copy of y, row-major in its own orientation.
 class Writer {
  public:
@@ -107,36 +116,37 @@ class Writer {
                  words[1] + (transposed_ ? static_cast<std::uint64_t>(rows_ * cols_) : 0)};
   }
 
-  [[nodiscard]] std::int64_t panel_rows() const {
-    return s_.granularity == Granularity::kBlock ? kScaleBlock : kPanelRows;
-  }
-  [[nodiscard]] std::int64_t panels() const { return (rows_ + panel_rows() - 1) / panel_rows(); }
-  // Floats that a thread needs: the panel, a row or run of codes to be, parts of rows of y.
-  [[nodiscard]] std::int64_t scratch() const { return panel_rows() * cols_ + code_room() + kLine * panel_rows(); }
+  [[nodiscard]] bool transposed() const { return transposed_; }
+  [[nodiscard]] std::int64_t panels() const { return (rows_ + kPanelRows - 1) / kPanelRows; }
+  // Floats that a thread needs for panels: one, a row or run of codes to be, parts of rows of y.
+  [[nodiscard]] std::int64_t scratch() const { return kPanelRows * cols_ + code_room() + kLine * kPanelRows; }
 
   void look(std::int64_t panel, float* scratch, Magnitudes& most) const { look(load(panel, scratch), most); }
 
-  // `seen`: where the largest magnitudes of the panel go; null: they are known.
+  // A panel with scales of rows or of the tensor. `seen`: where the largest magnitudes of the panel go; null: they are
+  // known.
   void write(std::int64_t panel, std::uint32_t amax_of_tensor, float* scratch, Magnitudes* seen) const {
     const Panel rows = load(panel, scratch);
     if (seen != nullptr) look(rows, *seen);
-    const std::int64_t count = rows.count, first = panel * panel_rows();
-    float* const codes = scratch + panel_rows() * cols_;
-    if (s_.granularity == Granularity::kTensor)
+    const std::int64_t first = panel * kPanelRows;
+    float* const codes = scratch + kPanelRows * cols_;
+    if (s_.granularity == Granularity::kTensor) {
       return write_alike(rows, first, choose_scale(amax_of_tensor, s_), codes);
-    const std::int64_t tall = s_.granularity == Granularity::kBlock ? count : 1;  // rows that share a scale
-    const std::int64_t wide = width();
-    for (std::int64_t row = 0; row < count; row += tall) {
-      for (std::int64_t col = 0; col < std::max<std::int64_t>(cols_, 1); col += wide) {
-        const std::int64_t part = std::min(wide, cols_ - col);
-        std::uint32_t amax = 0;
-        for (std::int64_t r = row; r < row + tall; ++r) amax = largest(rows.at(r) + col, part, amax);
-        const Scale scale = choose_scale(amax, s_);
-        if (cols_ > 0 || s_.granularity == Granularity::kRow) store_scale(first + row, col, scale.value);
-        for (std::int64_t r = row; r < row + tall; ++r) {
-          scaled(rows.at(r) + col, part, scale, format_of(s_.format).most, codes);
-          encode(first + r, col, part, codes);
-        }
+    }
+    for (std::int64_t row = 0; row < rows.count; ++row) {
+      write_group({rows.at(row), 0, 1}, first + row, 0, cols_, codes);
+    }
+  }
+
+  // Rows first_row ... of columns first_col ..., whose groups lie within. `codes`: memory for kTile floats.
+  void write_tile(const Panel& rows, std::int64_t first_row, std::int64_t first_col, std::int64_t cols,
+                  float* codes) const {
+    const std::int64_t tall = s_.granularity == Granularity::kBlock ? rows.count : 1;  // rows that share a scale
+    const std::int64_t wide = s_.granularity == Granularity::kMx ? kMxBlock : kScaleBlock;
+    for (std::int64_t row = 0; row < rows.count; row += tall) {
+      for (std::int64_t col = 0; col < cols; col += wide) {
+        write_group({rows.at(row) + col, rows.stride, tall}, first_row + row, first_col + col,
+                    std::min(wide, cols - col), codes);
       }
     }
   }
@@ -146,20 +156,17 @@ class Writer {
   }
 
  private:
-  [[nodiscard]] std::int64_t width() const {
-    switch (s_.granularity) {
-      case Granularity::kTensor:
-      case Granularity::kRow: return std::max<std::int64_t>(cols_, 1);
-      case Granularity::kMx: return kMxBlock;
-      default: return kScaleBlock;
+  // `cols` elements of some rows that share a scale: the largest magnitude, then the codes.
+  void write_group(const Panel& rows, std::int64_t row, std::int64_t col, std::int64_t cols, float* codes) const {
+    std::uint32_t amax = 0;
+    for (std::int64_t r = 0; r < rows.count; ++r) amax = largest(rows.at(r), cols, amax);
+    const Scale scale = choose_scale(amax, s_);
+    store_scale(row, col, scale.value);
+    for (std::int64_t r = 0; r < rows.count; ++r) {
+      scaled(rows.at(r), cols, scale, format_of(s_.format).most, codes);
+      encode(row + r, col, cols, codes);
     }
   }
-
-  struct Panel {
-    const float* data = nullptr;
-    std::int64_t stride = 0, count = 0;
-    [[nodiscard]] const float* at(std::int64_t row) const { return data + row * stride; }
-  };
 
   [[nodiscard]] std::int64_t code_room() const { return std::max(cols_, kRun); }
 
@@ -183,7 +190,7 @@ class Writer {
 
   // The panel's rows: where they lie in fp32, else in `out`.
   Panel load(std::int64_t panel, float* out) const {
-    const std::int64_t first = panel * panel_rows(), count = std::min(panel_rows(), rows_ - first);
+    const std::int64_t first = panel * kPanelRows, count = std::min(kPanelRows, rows_ - first);
     if (cols_ == 0) return {out, 0, count};  // and no memory to point into
     if (const float* const there = transposed_ ? nullptr : source_.in_place(first)) {
       return {there, source_.stride(), count};
@@ -193,7 +200,7 @@ class Writer {
       return {out, cols_, count};
     }
     // As many rows of y at a time as fill a line of the panel, which is then written once.
-    float* const parts = out + panel_rows() * cols_ + code_room();
+    float* const parts = out + kPanelRows * cols_ + code_room();
     for (std::int64_t col = 0; col < cols_; col += kLine) {
       const std::int64_t wide = std::min(kLine, cols_ - col);
       for (std::int64_t c = 0; c < wide; ++c) source_.read(col + c, first, count, parts + c * count);
@@ -209,7 +216,7 @@ class Writer {
     if (s_.granularity == Granularity::kBlock) {
       offset = row / kScaleBlock * scale_.stride[0] + col / kScaleBlock;
     } else if (s_.granularity != Granularity::kRow) {
-      offset = col / width() * scale_.stride[0] + row;
+      offset = col / (s_.granularity == Granularity::kMx ? kMxBlock : kScaleBlock) * scale_.stride[0] + row;
     }
     numerics::store(scale_.dtype, scale_.data, offset, value);
   }
@@ -264,6 +271,55 @@ void write_copy(const Writer& writer, const Coding& s, int threads, float* scrat
   if (look) whole.found = found();
 }
 
+// Tiles of a matrix, of a shape that holds whole groups of the copies that are wanted: longer than those, so that
+// conversions are of long runs, and low where there is no copy of y^T.
+struct Tiling {
+  std::int64_t rows = kTile, cols = 2 * kTile, down = 0, across = 0;
+
+  explicit Tiling(const Coding& s) {
+    if (s.copies == kAsIs && s.granularity != Granularity::kBlock) rows = 2 * kTile * kTile / kRun, cols = kRun;
+    down = (s.rows + rows - 1) / rows, across = (s.cols + cols - 1) / cols;
+  }
+  [[nodiscard]] std::int64_t count() const { return down * across; }
+  // Floats that a thread needs: a tile, a part of it transposed, codes to be.
+  [[nodiscard]] std::int64_t scratch() const { return rows * (cols + kLine) + kTile * kTilePitch + kTile; }
+};
+
+// The copies that are wanted, from tiles whose elements are made once. Every thread takes the tiles whose number is its
+// own, modulo the threads.
+void write_tiles(std::span<const Writer> writers, const Coding& s, const PanelSource& source, int threads,
+                 float* scratch) {
+  const Tiling tiling(s);
+  const std::int64_t pitch = tiling.cols + kLine;  // so that a column is in every set of a cache
+  device::cpu::thread_pool().run(threads, [&](int thread) {
+    float* const made = scratch + thread * tiling.scratch();
+    float *const turned = made + tiling.rows * pitch, *const codes = turned + kTile * kTilePitch;
+    for (std::int64_t tile = thread; tile < tiling.count(); tile += threads) {
+      const std::int64_t row = tile / tiling.across * tiling.rows, col = tile % tiling.across * tiling.cols;
+      const std::int64_t rows = std::min(tiling.rows, s.rows - row), cols = std::min(tiling.cols, s.cols - col);
+      Panel elements{made, pitch, rows};
+      if (const float* const there = source.in_place(row)) {
+        elements = {there + col, source.stride(), rows};
+      } else {
+        for (std::int64_t r = 0; r < rows; ++r) source.read(row + r, col, cols, made + r * pitch);
+      }
+      for (const Writer& writer : writers) {
+        if (!writer.transposed()) {
+          writer.write_tile(elements, row, col, cols, codes);
+          continue;
+        }
+        for (std::int64_t first = 0; first < cols; first += kTile) {
+          const std::int64_t wide = std::min(kTile, cols - first);
+          for (std::int64_t c = 0; c < wide; ++c) {
+            for (std::int64_t r = 0; r < rows; ++r) turned[c * kTilePitch + r] = elements.at(r)[first + c];
+          }
+          writer.write_tile({turned, kTilePitch, wide}, col + first, row, rows, codes);
+        }
+      }
+    }
+  });
+}
+
 }  // namespace
 
 Status write_copies(const Problem& problem, std::span<const TensorView> operands, const Coding& s,
@@ -271,19 +327,28 @@ Status write_copies(const Problem& problem, std::span<const TensorView> operands
   Whole whole;
   RIDGE_TRY(given, given_amax(problem, operands, s));
   whole.given = given;
-  for (const Copy& copy : copies_of(problem, s)) {
-    const Writer writer(problem, s, source, operands, copy);
-    const int threads =
-        static_cast<int>(std::clamp<std::int64_t>(stream.threads, 1, std::max<std::int64_t>(writer.panels(), 1)));
-    const std::unique_ptr<float[]> scratch(
-        new (std::nothrow) float[static_cast<std::size_t>(threads * writer.scratch() + 1)]);
-    if (scratch == nullptr) {
-      return with_hint(make_error(ErrorCode::kIo, "{}: no memory for {} floats of panels", problem.problem_case.text(),
-                                  threads * writer.scratch()),
-                       "use fewer threads");
-    }
-    write_copy(writer, s, threads, scratch.get(), whole);
+  std::vector<Writer> writers;
+  for (const Copy& copy : copies_of(problem, s)) writers.emplace_back(problem, s, source, operands, copy);
+  const bool tiles = s.granularity != Granularity::kTensor && s.granularity != Granularity::kRow;
+  const Tiling tiling(s);
+  std::int64_t most_units = 1, floats = tiling.scratch();  // units of work, and what a thread needs for one
+  for (const Writer& writer : writers) {
+    most_units =
+        std::max(most_units, tiles ? (s.rows + kTile - 1) / kTile * ((s.cols + kTile - 1) / kTile) : writer.panels());
+    if (!tiles) floats = std::max(floats, writer.scratch());
   }
+  const int threads = static_cast<int>(std::clamp<std::int64_t>(stream.threads, 1, most_units));
+  const std::unique_ptr<float[]> scratch(new (std::nothrow) float[static_cast<std::size_t>(threads * floats)]);
+  if (scratch == nullptr) {
+    return with_hint(make_error(ErrorCode::kIo, "{}: no memory for {} floats of panels", problem.problem_case.text(),
+                                threads * floats),
+                     "use fewer threads");
+  }
+  if (tiles) {
+    write_tiles(writers, s, source, threads, scratch.get());
+    return ok_status();
+  }
+  for (const Writer& writer : writers) write_copy(writer, s, threads, scratch.get(), whole);
   if (s.given) {
     const float most = std::bit_cast<float>(std::min(whole.found->any, kInfinity));  // NaN counts as infinity
     numerics::store(DType::kF32, operands.back().data, 0, most);

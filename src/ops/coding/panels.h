@@ -1,7 +1,8 @@
-// Coded copies on a processor. Panels of 32 rows (128 where a scale spans them) are made in fp32 and stay in cache for
-// both passes over them: the largest magnitude, then the codes. The transposed copy makes panels of columns the same
-// way and transposes them in the cache, so both copies are one rounding from the elements. Scales of a whole tensor
-// need a pass of their own, one for both copies, unless their largest magnitude is given.
+// Coded copies on a processor. Where groups end within 128 x 128 elements, such a tile is made in fp32 once, stays in
+// cache for both passes over a group (the largest magnitude, then the codes), and is transposed there for the other
+// copy. Scales of rows and of a tensor take panels of 32 rows, made for each copy; those of a tensor need a pass of
+// their own, one for both copies, unless their largest magnitude is given. Both copies are one rounding from the
+// elements.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,5 @@
-// Panels of x are widened to fp32 and stay in cache for both passes over them (coding/panels.h). Memory-bound from a
-// few megabytes up; scales of a whole tensor read x once more, for both copies, unless their largest magnitude is
-// given.
+// Tiles of x are widened to fp32 and stay in cache for both copies (coding/panels.h). For scales of rows and tensors
+// each copy widens panels of its own, and those of a tensor read x once more, unless their largest magnitude is given.
 #include "numerics/convert.h"
 #include "ops/coding/panels.h"
 #include "ops/quantize/quantize.h"

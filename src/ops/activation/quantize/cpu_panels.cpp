@@ -1,6 +1,5 @@
-// Panels of y are computed in fp32, in vectors, and stay in cache for both passes over them: the largest magnitude,
-// then the codes (coding/panels.h). The transposed copy computes its panels once more, in runs of 32 columns or 128.
-// Bound by arithmetic from two copies on.
+// Tiles of y are computed in fp32, in vectors, and stay in cache for both copies (coding/panels.h). For scales of rows
+// and tensors each copy computes panels of its own. Bound by conversions and arithmetic.
 #include "numerics/convert.h"
 #include "ops/activation/cpu_rows.h"
 #include "ops/activation/quantize/quantize.h"

@@ -1,6 +1,5 @@
-// Rows of x once for their sums of squares, then panels of y in fp32 that stay in cache for both passes over them: the
-// largest magnitude, then the codes (coding/panels.h). The transposed copy makes its panels once more, in runs of 32
-// columns or 128.
+// Rows of x once for their sums of squares, then tiles of y in fp32 that stay in cache for both copies
+// (coding/panels.h). For scales of rows and tensors each copy makes panels of its own.
 #include "numerics/convert.h"
 #include "ops/coding/panels.h"
 #include "ops/rmsnorm/quantize/quantize.h"
