@@ -8,6 +8,8 @@
 
 #include "ops/arguments.h"
 #include "ops/described_kernel.h"
+#include "ops/matmul/cuda/calls.h"
+#include "ops/matmul/values.h"
 
 namespace ridge::ops {
 namespace {
@@ -62,6 +64,29 @@ TEST(Plans, OfKernelsThatStayTakeNoMoreMultiprocessorsThanTheyMayCountOn) {
     EXPECT_LE(blocks(one.source, one.words, 16), std::max(all * 16 / 132, 1u)) << one.words;
     EXPECT_GE(blocks(one.source, one.words, 16), 1u) << one.words;
   }
+}
+
+TEST(Plans, ProductsOnAShareOfTheMultiprocessorsRunInNoClusters) {
+  ridge::cuda::GemmCase g;
+  g.m = g.n = g.k = g.lda = g.ldb = g.ldc = 8192;
+  g.type_a = g.type_b = g.type_c = ridge::cuda::GemmType::kBf16;
+  record::PlanFacts facts;
+  matmul::add_values(g, facts.values);
+  DeviceInfo device;
+  device.multiprocessors = 132;
+  const auto blocks_of_a_cluster = [](int configuration) {
+    const auto& config = ridge::cuda::wgmma_configs()[static_cast<std::size_t>(configuration)];
+    return config.cluster_m * config.cluster_n * config.split_k;
+  };
+  const int whole = matmul::wgmma_choice(g, facts, -1, device, 132);
+  ASSERT_GE(whole, 0);
+  EXPECT_GT(blocks_of_a_cluster(whole), 1) << "the fastest on the whole device";
+  const int share = matmul::wgmma_choice(g, facts, -1, device, 100);
+  ASSERT_GE(share, 0);
+  EXPECT_EQ(blocks_of_a_cluster(share), 1);
+  EXPECT_EQ(matmul::wgmma_choice(g, facts, whole, device, 132), whole) << "what was asked for";
+  EXPECT_EQ(matmul::wgmma_choice(g, facts, whole, device, 100), share) << "is not taken on a share";
+  EXPECT_EQ(matmul::wgmma_choice(g, facts, share, device, 132), share);
 }
 
 constexpr const char* kQuantize = "ops/quantize/cuda_quantize.cu";

@@ -41,12 +41,9 @@ ridge::cuda::GemmCase with_alignment(ridge::cuda::GemmCase g, const Problem& pro
 
 bool empty(const ridge::cuda::GemmCase& g) { return g.m == 0 || g.n == 0 || g.k == 0; }
 
-// The configuration that was asked for where it fits, else the one that the cost model expects to be fastest; -1: none.
-int chosen(const ridge::cuda::GemmCase& g, const record::PlanFacts& facts, int asked, const DeviceInfo& device) {
-  if (wgmma().fits(asked, facts)) return asked;
-  const std::vector<int> ranked =
-      ridge::cuda::rank_wgmma(g, wgmma().fitting(facts), ridge::cuda::wgmma_configs(), device_facts(device));
-  return ranked.empty() ? -1 : ranked[0];
+bool runs_in_clusters(int configuration) {
+  const ridge::cuda::WgmmaConfig& config = ridge::cuda::wgmma_configs()[static_cast<std::size_t>(configuration)];
+  return config.cluster_m * config.cluster_n * config.split_k > 1;
 }
 
 }  // namespace
@@ -89,12 +86,26 @@ double wgmma_expected_seconds(ridge::cuda::GemmCase g, const Problem& problem, s
                                        device_facts(device));
 }
 
+int wgmma_choice(const ridge::cuda::GemmCase& g, const record::PlanFacts& facts, int asked, const DeviceInfo& device,
+                 int multiprocessors) {
+  std::vector<int> fitting = wgmma().fitting(facts);
+  // Clusters lie within groups of multiprocessors. Where others hold one here and one there, fewer fit than the number
+  // that is left says, and those that do not would wait for a whole turn.
+  const bool whole = multiprocessors == device.multiprocessors;
+  if (!whole && !std::ranges::all_of(fitting, runs_in_clusters)) std::erase_if(fitting, runs_in_clusters);
+  if (std::ranges::find(fitting, asked) != fitting.end()) return asked;
+  ridge::cuda::DeviceFacts share = device_facts(device);
+  if (!whole) share.multiprocessors = multiprocessors;
+  const std::vector<int> ranked = ridge::cuda::rank_wgmma(g, fitting, ridge::cuda::wgmma_configs(), share);
+  return ranked.empty() ? -1 : ranked[0];
+}
+
 std::vector<KernelBuild> wgmma_kernels(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
                                        const DeviceInfo& device) {
   if (empty(g)) return {};
   g = with_alignment(g, problem, c);
   const record::PlanFacts facts = facts_of(g);
-  const int configuration = chosen(g, facts, problem.configuration, device);
+  const int configuration = wgmma_choice(g, facts, problem.configuration, device, device.multiprocessors);
   if (configuration < 0) return {};
   Result<KernelBuild> build = wgmma().build(configuration, facts);
   return build ? std::vector{std::move(*build)} : std::vector<KernelBuild>();
@@ -106,9 +117,7 @@ Result<PlannedCall> wgmma_call(const ridge::cuda::GemmCase& g, std::vector<recor
   const record::PlanFacts facts = facts_of(g, std::move(operands));
   Refusal why = ridge::cuda::gemm_refuses(g);
   if (!why) why = wgmma().refuses(facts);
-  DeviceInfo share = device_info_of(device.info());
-  share.multiprocessors = multiprocessors;
-  const int found = why ? -1 : chosen(g, facts, configuration, share);
+  const int found = why ? -1 : wgmma_choice(g, facts, configuration, device_info_of(device.info()), multiprocessors);
   if (found < 0) {
     return with_hint(
         make_error(ErrorCode::kUnsupported, "{}: {}", label, why.value_or("no configuration of the kernel fits")),

@@ -30,6 +30,10 @@ double wgmma_expected_seconds(ridge::cuda::GemmCase g, const Problem& problem, s
                               const DeviceInfo& device);
 std::vector<KernelBuild> wgmma_kernels(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
                                        const DeviceInfo& device);
+// The configuration that was asked for where it fits, else the one that the cost model expects to be fastest on so many
+// multiprocessors of the device; on less than all none that runs in clusters, if another fits. -1: none.
+int wgmma_choice(const ridge::cuda::GemmCase& g, const record::PlanFacts& facts, int asked, const DeviceInfo& device,
+                 int multiprocessors);
 // `g` and the operands with the strides of the call, which counts on so many multiprocessors. `label` goes into errors;
 // a configuration of -1, or one that does not fit, leaves it to the cost model.
 Result<PlannedCall> wgmma_call(const ridge::cuda::GemmCase& g, std::vector<record::PlanOperand> operands,
