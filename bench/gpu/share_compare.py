@@ -43,22 +43,25 @@ class Holder:
         subprocess.run(["nvcc", "-O2", "-arch=native", "-shared", "-Xcompiler", "-fPIC", "-cudart", "shared", "-o", folder / "hold.so", HERE / "hold.cu"],
                        check=True)
         self.library = ctypes.CDLL(str(folder / "hold.so"))
-        self.flags = torch.zeros(2, dtype=torch.int32).pin_memory()
-        self.stream = torch.cuda.Stream()
+        self.flags = torch.zeros(2, dtype=torch.int32, device="cuda")
+        self.stream, self.beside = torch.cuda.Stream(), torch.cuda.Stream()
 
     def start(self, blocks):
         self.flags.zero_()
+        torch.cuda.synchronize()
         if blocks == 0:
             return
         failed = self.library.start_holding(blocks, ctypes.c_void_p(self.flags.data_ptr()), ctypes.c_void_p(self.stream.cuda_stream))
         if failed:
             raise RuntimeError(f"hold.cu: CUDA error {failed}")
-        while int(self.flags[1]) < blocks:
-            time.sleep(1e-4)
+        with torch.cuda.stream(self.beside):
+            while int(self.flags[1]) < blocks:
+                time.sleep(1e-4)
 
     def stop(self):
-        self.flags[0] = 1
-        self.stream.synchronize()
+        with torch.cuda.stream(self.beside):
+            self.flags[0] = 1
+        torch.cuda.synchronize()
 
 
 def works():

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Times the operators that end in 8-bit codes beside what torch.compile makes of them.
+
+    coded_compare.py PROGRAM OUT [--blocks 25] [--commit ID]
+
+PROGRAM is build/bin/bench_call_times (cmake --build build --target bench_call_times): ours, all cases in turns. The peer is a function of PyTorch with the same results (codes with a
+scale for 128 columns of a row, of the matrix and of its transpose), compiled for its shapes. Both by the same protocol, in two processes one after the other: four sets of
+inputs in turn, each larger than the L2, blocks of calls of 3 ms between two events, the median over the blocks. TB/s are of compulsory bytes: inputs, sums, codes and scales once.
+`apart` is ours without fusing: activation or rmsnorm, then quantize. Writes OUT/coded.csv and OUT/coded.json. Exit status 77 without PyTorch or a GPU.
+"""
+import argparse
+import csv
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+try:
+    import torch
+except ImportError:
+    sys.exit(77)
+if not torch.cuda.is_available():
+    sys.exit(77)
+
+SETS, BLOCK_SECONDS, WARM = 4, 3e-3, 3
+WORKS = {  # name: cases of ours, of the two calls, and the peer's inputs
+    "swiglu 8192 x 14336": ("activation_quantize rows=8192 cols=14336", ("activation rows=8192 cols=14336", "quantize rows=8192 cols=14336"), (8192, 14336)),
+    "swiglu 16384 x 2048": ("activation_quantize rows=16384 cols=2048", ("activation rows=16384 cols=2048", "quantize rows=16384 cols=2048"), (16384, 2048)),
+    "rmsnorm + residual 8192 x 8192": ("rmsnorm_quantize rows=8192 cols=8192 residual=1", ("rmsnorm rows=8192 cols=8192 residual=1", "quantize rows=8192 cols=8192"),
+                                       (8192, 8192)),
+    "rmsnorm + residual 16384 x 4096": ("rmsnorm_quantize rows=16384 cols=4096 residual=1", ("rmsnorm rows=16384 cols=4096 residual=1", "quantize rows=16384 cols=4096"),
+                                        (16384, 4096)),
+}
+CODED = "scaling=1x128 copies=both"
+
+
+def coded(y):
+    groups = y.unflatten(1, (-1, 128))
+    scale = groups.abs().amax(-1) / 448
+    return (groups / scale[..., None]).flatten(1).to(torch.float8_e4m3fn), scale
+
+
+def both(y):
+    q, scale = coded(y.t())
+    return *coded(y), q.contiguous(), scale.contiguous()
+
+
+def swiglu(x, up):
+    return both(torch.nn.functional.silu(x.float()) * up.float())
+
+
+def rmsnorm(x, residual, weight):
+    h = x + residual
+    wide = h.float()
+    rstd = torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)
+    return h, rstd, *both(wide * rstd * weight.float())
+
+
+def timed_by(program, cases):
+    """Microseconds and compulsory bytes by case."""
+    said = subprocess.run([program, *cases], capture_output=True, text=True, check=True)
+    found = {}
+    for line in said.stdout.splitlines():
+        taken, size, _, case = line.split(" ", 3)
+        found[case] = float(taken), float(size)
+    return found
+
+
+def peer_blocks(work, shape, blocks):
+    """Microseconds of a call, of every block."""
+    normal = lambda *sizes: torch.randn(*sizes, device="cuda", dtype=torch.bfloat16)  # noqa: E731
+    norm = work.startswith("rmsnorm")
+    sets = [(normal(*shape), normal(*shape)) + ((normal(shape[1]),) if norm else ()) for _ in range(SETS)]
+    function = torch.compile(rmsnorm if norm else swiglu, dynamic=False)
+
+    def block(calls):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        for i in range(calls):
+            function(*sets[i % SETS])
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / calls
+
+    for _ in range(WARM):
+        once = block(1)
+    calls = max(1, round(BLOCK_SECONDS * 1e3 / once))
+    return [1e3 * block(calls) for _ in range(blocks)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("program")
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--blocks", type=int, default=25)
+    parser.add_argument("--commit", default="")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    coded_case = lambda case: f"{case} {CODED}" if "quantize" in case else case  # noqa: E731
+    ours = timed_by(options.program, [coded_case(case) for fused, apart, _ in WORKS.values() for case in (fused, *apart)])
+    rows = []
+    for work, (fused, apart, shape) in WORKS.items():
+        took, size = ours[coded_case(fused)]
+        peer = peer_blocks(work, shape, options.blocks)
+        theirs = statistics.median(peer)
+        rows.append({"work": work, "us": round(took, 1), "tb_per_s": round(size / took / 1e6, 3),
+                     "apart_us": round(sum(ours[coded_case(case)][0] for case in apart), 1), "compile_us": round(theirs, 1),
+                     "over_compile": round(theirs / took, 3), "compile_blocks": peer})
+        print({k: v for k, v in rows[-1].items() if k != "compile_blocks"}, flush=True)
+    smi = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
+    with open(options.out / "coded.json", "w") as file:
+        json.dump({"commit": options.commit, "device": smi, "torch": torch.__version__, "protocol": __doc__, "rows": rows}, file)
+    with open(options.out / "coded.csv", "w", newline="") as file:
+        table = csv.DictWriter(file, [k for k in rows[0] if k != "compile_blocks"], extrasaction="ignore")
+        table.writeheader()
+        table.writerows(rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
