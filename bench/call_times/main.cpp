@@ -35,9 +35,11 @@ Result<Timed> prepared(const char* words, const Stream& stream) {
   RIDGE_TRY(problem, op->bind(asked));
   dispatch::Choice choice;
   for (const ops::Implementation& one : op->implementations) {
-    if (choice.implementation == nullptr && !ops::why_not(one, problem, ops::device_info(stream))) choice.implementation = &one;
+    if (choice.implementation == nullptr && !ops::why_not(one, problem, ops::device_info(stream)))
+      choice.implementation = &one;
   }
-  if (choice.implementation == nullptr) return Error{ErrorCode::kUnsupported, fmt::format("{}: nothing can run it", words)};
+  if (choice.implementation == nullptr)
+    return Error{ErrorCode::kUnsupported, fmt::format("{}: nothing can run it", words)};
   auto prober = std::make_unique<dispatch::Prober>(*op, stream, dispatch::cuda_runner(stream));
   return Timed{std::move(problem), op, choice, std::move(prober), nullptr};
 }
