@@ -15,10 +15,6 @@ constexpr double kFarthest = 6;         // problems farther apart say nothing of
 constexpr std::chrono::seconds kBetweenWrites{5};
 constexpr double kBehindWinner = 1.05;  // of a table's other configurations: it does not say how far they were
 
-std::string key_of(const record::StoredMeasurement& one) {
-  return fmt::format("{}\n{}\n{}", one.device, one.problem, one.origin);
-}
-
 }  // namespace
 
 std::string kernel_of(const ops::Operator& op, const ops::Implementation& implementation) {
@@ -51,7 +47,7 @@ EarlierTuning::Groups& EarlierTuning::groups_of(const ops::Implementation& imple
     warn_once(fmt::format("earlier measurements are not used: {}", stored.error().text()));
     return groups;
   }
-  for (record::StoredMeasurement& one : *stored) groups[key_of(one)].push_back(std::move(one));
+  for (record::StoredMeasurement& one : *stored) groups[record::source_of(one)].push_back(std::move(one));
   return groups;
 }
 
@@ -67,7 +63,7 @@ void EarlierTuning::add_winners(Groups& groups, const ops::Implementation& imple
     for (std::size_t i = 0; i < implementation.configurations.size(); ++i) {
       one.configuration = values_of(implementation, static_cast<int>(i));
       one.seconds = implementation.configurations[i] == line.configuration ? 1 : kBehindWinner;
-      groups[key_of(one)].push_back(one);
+      groups[record::source_of(one)].push_back(one);
     }
   }
 }
@@ -76,11 +72,10 @@ std::vector<search::PastSource> EarlierTuning::sources(const ops::Implementation
                                                        const ops::Problem& problem, const ops::DeviceInfo& device) {
   const std::string label = problem.problem_case.label();
   std::vector<std::pair<double, const std::vector<record::StoredMeasurement>*>> near;
-  for (const auto& [key, group] : groups_of(implementation)) {
+  for (const auto& [source, group] : groups_of(implementation)) {
     const auto ran = std::ranges::count_if(group, [](const auto& one) { return one.seconds.has_value(); });
     if (ran < static_cast<std::ptrdiff_t>(kLeastLooks)) continue;
-    const double distance = record::problem_distance(label, group.front().problem) +
-                            (group.front().device == device.name ? 0 : record::kOtherDevice);
+    const double distance = record::distance(source, device.name, label);
     if (distance <= kFarthest) near.emplace_back(distance, &group);
   }
   std::ranges::stable_sort(near, {}, [](const auto& one) { return one.first; });
@@ -96,7 +91,7 @@ void EarlierTuning::add(const ops::Implementation& implementation,
                         const std::vector<record::StoredMeasurement>& measurements) {
   if (measurements.empty()) return;
   Groups& groups = groups_of(implementation);
-  groups[key_of(measurements.front())] = measurements;
+  groups[record::source_of(measurements.front())] = measurements;
   if (cache_.empty()) return;
   auto& waiting = not_kept_[measurements.front().kernel];
   waiting.insert(waiting.end(), measurements.begin(), measurements.end());

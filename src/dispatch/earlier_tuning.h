@@ -38,8 +38,7 @@ class EarlierTuning {
   void add(const ops::Implementation& implementation, const std::vector<record::StoredMeasurement>& measurements);
 
  private:
-  // By device, problem and origin.
-  using Groups = std::map<std::string, std::vector<record::StoredMeasurement>>;
+  using Groups = std::map<record::TuningSource, std::vector<record::StoredMeasurement>>;
   Groups& groups_of(const ops::Implementation& implementation);
   void add_winners(Groups& groups, const ops::Implementation& implementation) const;
   void keep();

@@ -17,7 +17,6 @@ constexpr std::int64_t kMostCalls = 200;  // of one block
 constexpr double kShort = 0.02;           // seconds
 constexpr std::size_t kFinalists = 3;     // of the configurations that a search looked at
 constexpr const char* kOrigin = "ridge tune";
-constexpr double kMegahertz = 1e6;
 
 double now() { return 1e-9 * static_cast<double>(measure::now_ns()); }
 
@@ -209,7 +208,7 @@ void Tuner::keep_looks(const Session& session) {
     one.device = device.name;
     one.compiler = implementation->version ? implementation->version() : "";
     if (!device.driver.empty()) one.compiler += "; driver " + device.driver;
-    if (device.clock > 0) one.clocks = fmt::format("{:.0f} MHz", device.clock / kMegahertz);
+    if (device.clock > 0) one.clocks = record::clocks_text(device.clock);
     one.problem = session.problem.problem_case.label();
     one.origin = kOrigin;
     one.configuration = values_of(*implementation, configuration);

@@ -17,7 +17,8 @@ template struct Codec<TuningStoreReport>;
 
 namespace {
 
-constexpr double kMilliseconds = 1e3;
+constexpr double kMilliseconds = 1e3, kMegahertz = 1e6;
+constexpr double kOtherDevice = 0.7;
 
 using Circumstances = std::tuple<std::string, std::string, std::string, std::string, std::string, std::string,
                                  std::map<std::string, std::string>>;
@@ -168,6 +169,14 @@ double problem_distance(std::string_view one, std::string_view other) {
   }
   return least;
 }
+
+TuningSource source_of(const StoredMeasurement& one) { return {one.device, one.problem, one.origin}; }
+
+double distance(const TuningSource& source, std::string_view device, std::string_view problem) {
+  return problem_distance(problem, source.problem) + (source.device == device ? 0 : kOtherDevice);
+}
+
+std::string clocks_text(double hertz) { return fmt::format("{:.0f} MHz", hertz / kMegahertz); }
 
 Result<std::size_t> add_measurements(std::vector<StoredMeasurement>& store,
                                      const std::vector<StoredMeasurement>& added) {

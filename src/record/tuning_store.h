@@ -2,6 +2,7 @@
 // of Kernel Tuner and given back as results in the T4 format, so that its users can come and go.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -49,12 +50,23 @@ std::vector<StoredMeasurement> measurements_of(const TuningCache& cache, const S
 // last. Parameters and their values in their order.
 TuningCache recording_of(const std::vector<StoredMeasurement>& measurements);
 
+// What measurements come from that are comparable: one device, one problem, one origin.
+struct TuningSource {
+  std::string device, problem, origin;
+  friend auto operator<=>(const TuningSource&, const TuningSource&) = default;
+};
+TuningSource source_of(const StoredMeasurement& one);
+
 // How far apart two problems are, as StoredMeasurement has them: the sum of the logarithms by which their sizes differ,
 // and kOtherKind for each word that does (a layout, a dtype); of several cases that of the two nearest.
 double problem_distance(std::string_view one, std::string_view other);
 inline constexpr double kOtherKind = 2;
-// By which measurements of another device count as farther apart.
-inline constexpr double kOtherDevice = 0.7;
+// How little a source says of a problem on a device: the distance of the problems, and more where the device is
+// another.
+double distance(const TuningSource& source, std::string_view device, std::string_view problem);
+
+// Clocks as StoredMeasurement has them: "1980 MHz".
+std::string clocks_text(double hertz);
 
 // Adds those that are not there yet; how many. An error names the row (counted from 1) of one that is there with
 // another time, and both times: two measurements under the same circumstances that differ are told apart by their

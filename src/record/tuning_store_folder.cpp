@@ -1,7 +1,6 @@
 #include "record/tuning_store_folder.h"
 
 #include <set>
-#include <tuple>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -47,12 +46,10 @@ Status OpenTuningStore::write() const { return write_file_durably(file_, tuning_
 
 Status store_measurements(const fs::path& cache, const std::vector<StoredMeasurement>& measurements) {
   if (measurements.empty()) return ok_status();
-  using Group = std::tuple<std::string, std::string, std::string>;
-  const auto group_of = [](const StoredMeasurement& one) { return Group{one.device, one.problem, one.origin}; };
-  std::set<Group> renewed;
-  for (const StoredMeasurement& one : measurements) renewed.insert(group_of(one));
+  std::set<TuningSource> renewed;
+  for (const StoredMeasurement& one : measurements) renewed.insert(source_of(one));
   RIDGE_TRY(store, OpenTuningStore::open(cache, measurements.front().kernel));
-  std::erase_if(store.measurements, [&](const StoredMeasurement& one) { return renewed.contains(group_of(one)); });
+  std::erase_if(store.measurements, [&](const StoredMeasurement& one) { return renewed.contains(source_of(one)); });
   store.measurements.insert(store.measurements.end(), measurements.begin(), measurements.end());
   return store.write();
 }

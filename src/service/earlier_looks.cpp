@@ -21,6 +21,7 @@ namespace ridge::service {
 namespace {
 
 constexpr std::size_t kMostSources = 4;
+constexpr double kHertz = 1e3;          // of a kilohertz
 constexpr std::size_t kLeastLooks = 4;  // of one source; fewer say nothing
 
 // The operator and the source that declares the tunables: the same for every version of it. Empty: none does.
@@ -94,7 +95,7 @@ Result<std::vector<record::StoredMeasurement>> looks_of(const campaign::State& s
   if (compiler != request.environment.facts.end()) one.compiler = compiler->second;
   const auto clock = request.environment.facts.find("gpu.core_clock_khz");
   if (clock != request.environment.facts.end())
-    one.clocks = fmt::format("{:.0f} MHz", std::strtod(clock->second.c_str(), nullptr) / 1e3);
+    one.clocks = record::clocks_text(kHertz * std::strtod(clock->second.c_str(), nullptr));
   std::vector<record::StoredMeasurement> looks;
   for (const propose::Look& look : propose::digest_history(space, request).looks) {
     one.configuration.clear();
@@ -119,27 +120,23 @@ std::vector<record::EarlierLooks> earlier_looks(const Context& context, const ca
     return {};
   }
   const std::string mine = origin_of(state), device = device_of(state), problem = problem_of(state);
-  std::map<std::string, record::EarlierLooks> sources;  // by device, problem and origin
+  std::map<record::TuningSource, std::vector<record::EarlierLook>> sources;
   for (const record::StoredMeasurement& one : *stored) {
     if (one.origin == mine) continue;
-    const auto look = look_of(one);
-    if (!look) continue;
-    record::EarlierLooks& source = sources[fmt::format("{}\n{}\n{}", one.device, one.problem, one.origin)];
-    source.device = one.device;
-    source.problem = one.problem;
-    source.looks.push_back(*look);
+    if (const auto look = look_of(one)) sources[record::source_of(one)].push_back(*look);
   }
-  std::vector<record::EarlierLooks> found;
-  for (auto& [key, source] : sources) {
-    if (source.looks.size() >= kLeastLooks) found.push_back(std::move(source));
+  std::vector<std::pair<double, record::EarlierLooks>> near;  // with its distance
+  for (auto& [source, looks] : sources) {
+    if (looks.size() < kLeastLooks) continue;
+    near.emplace_back(record::distance(source, device, problem),
+                      record::EarlierLooks{source.device, source.problem, std::move(looks)});
   }
-  const auto distance = [&](const record::EarlierLooks& one) {
-    return record::problem_distance(problem, one.problem) + (one.device == device ? 0 : record::kOtherDevice);
-  };
-  std::ranges::stable_sort(found, [&](const auto& a, const auto& b) {
-    return std::pair(distance(a), b.looks.size()) < std::pair(distance(b), a.looks.size());
+  std::ranges::stable_sort(near, [](const auto& a, const auto& b) {
+    return std::pair(a.first, b.second.looks.size()) < std::pair(b.first, a.second.looks.size());
   });
-  if (found.size() > kMostSources) found.resize(kMostSources);
+  if (near.size() > kMostSources) near.resize(kMostSources);
+  std::vector<record::EarlierLooks> found;
+  for (auto& [distance, one] : near) found.push_back(std::move(one));
   for (record::EarlierLooks& one : found) thin(one.looks, most);
   return found;
 }

@@ -76,6 +76,10 @@ TEST(TuningStore, ProblemsAreAsFarApartAsTheirSizesAndKinds) {
   EXPECT_NEAR(problem_distance("m=1 n=7; m=7 n=7", "m=3 n=7"), two, 1e-12) << "of several the nearest";
   EXPECT_EQ(problem_distance("anything", "anything"), 0);
   EXPECT_EQ(problem_distance("no case", "m=1"), std::numeric_limits<double>::infinity());
+  const TuningSource source{"here", "m=1 n=7", "a campaign"};
+  EXPECT_EQ(distance(source, "here", "m=1 n=7"), 0);
+  EXPECT_GT(distance(source, "there", "m=1 n=7"), 0) << "another device";
+  EXPECT_LT(distance(source, "there", "m=1 n=7"), two + distance(source, "here", "m=3 n=7"));
 }
 
 TEST(TuningStore, KeepsAMeasurementOnceAndRefusesAnotherTimeForIt) {
