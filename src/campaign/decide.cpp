@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "campaign/level.h"
 #include "campaign/rules/rule.h"
+#include "campaign/sweep.h"
 #include "campaign/transition.h"
 #include "stats/confirm.h"
 #include "stats/plain_rule.h"
@@ -61,12 +62,20 @@ void ask_the_rules(const State& state, const Round& round, Decision& decision) {
   decision.gates.push_back(std::move(result));
 }
 
-// A sweep of which no configuration was usable, or a round that was abandoned: there is nothing to put through gates.
+// A sweep of which no configuration was usable, or worth measuring, or a round that was abandoned: there is nothing to
+// put through gates.
 Decision decide_unusable(const State& state, const Round& round, Decision decision) {
   const Attempt& attempt = round.last();
   const bool own_state = state.prepared && state.prepared->rendering >= 2;  // of what was not looked at
   decision.outcome = Outcome::kAmbiguous;
   decision.reason = "nothing was evaluated";
+  decision.plain_rule = "rejects: nothing was measured";
+  if (const auto hopeless = attempt.screened ? why_not_measured(*attempt.screened) : std::nullopt) {
+    decision.outcome = Outcome::kSlower;
+    decision.reason = "effect: " + *hopeless;
+    decision.gates.push_back({"effect", GateOutcome::kFail, *hopeless});
+    return decision;
+  }
   if (attempt.screened && !attempt.screened->rows.empty()) {
     const std::vector<record::ScreenRow>& rows = attempt.screened->rows;
     const auto missed =
@@ -79,7 +88,6 @@ Decision decide_unusable(const State& state, const Round& round, Decision decisi
   }
   const bool refuted = !own_state || settles(decision.outcome);
   decision.gates.push_back({"build", refuted ? GateOutcome::kFail : GateOutcome::kInconclusive, decision.reason});
-  decision.plain_rule = "rejects: nothing was measured";
   return decision;
 }
 

@@ -14,6 +14,7 @@
 #include "campaign/manifest.h"
 #include "campaign/proposal_rules.h"
 #include "campaign/render.h"
+#include "campaign/sweep.h"
 #include "campaign/versions.h"
 #include "record/json.h"
 #include "record/tunables.h"
@@ -38,20 +39,6 @@ std::string failure_text(const record::Evaluation& evaluation) {
     text += "\n" + shorten(evaluation.build.log, 4000);
   }
   return text;
-}
-
-// Best score among the usable rows; the incumbent's own row cannot win.
-std::string best_row(const std::vector<record::ScreenRow>& rows, const record::Proposal& proposal,
-                     const std::string& incumbent) {
-  const record::ScreenRow* best = nullptr;
-  for (const record::ScreenRow& row : rows) {
-    const auto offered = [&](const record::Candidate& candidate) { return candidate.id() == row.candidate; };
-    const bool known = std::any_of(proposal.candidates.begin(), proposal.candidates.end(), offered);
-    if (!known || row.candidate == incumbent || row.outcome != Outcome::kPass) continue;
-    if (!std::isfinite(row.score) || row.score <= 0) continue;
-    if (best == nullptr || row.score > best->score) best = &row;
-  }
-  return best == nullptr ? std::string() : best->candidate;
 }
 
 }  // namespace
@@ -133,9 +120,10 @@ Status Engine::screen() {
   screened.seconds = journal_.active() - started;
   if (response) {
     screened.rows = std::move(response->screen);
+    screened.incumbent = take_incumbent(screened.rows, round.incumbent.id(), proposal);
     screened.cpu_seconds = response->cpu_seconds;
   }
-  screened.chosen = best_row(screened.rows, proposal, round.incumbent.id());
+  screened.chosen = worth_measuring(screened, proposal, round.incumbent.id());
   if (!response) {
     record::ScreenRow fault;
     fault.outcome = Outcome::kHarnessFault;

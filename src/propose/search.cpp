@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include <fmt/ranges.h>
 
@@ -240,14 +242,14 @@ Sweeps sweeps_of(const View& view) {
 }
 
 // The space with every option as the incumbent has it.
-Result<Space> space_of_parameters(const View& view) {
+record::TuneSpace parameters_of(const View& view) {
   record::TuneSpace fixed = view.space.declared();
   for (record::Tunable& tunable : fixed.tunables) {
     if (is_parameter(view.space, tunable)) continue;
     tunable.default_value = view.standing.config.at(tunable.name);
     tunable.values = {tunable.default_value};
   }
-  return Space::create(std::move(fixed));
+  return fixed;
 }
 
 // All of a small space; of a large one a sample, and the neighbours of the fastest.
@@ -392,6 +394,23 @@ void drop_if_alone(const View& view, std::vector<Direction>& open) {
   if (best->configs.size() <= (best->mechanism.starts_with(kParameters) ? 2 : 1)) open.erase(best);
 }
 
+// Spaces that were counted before: to count a large one takes a second, and every round asks for the same two.
+class Spaces {
+ public:
+  Result<Space> of(const record::TuneSpace& declared) {
+    const std::string text = record::to_line(declared);
+    const auto known = spaces_.find(text);
+    if (known != spaces_.end()) return known->second;
+    RIDGE_TRY(space, Space::create(declared));
+    if (spaces_.size() == kMostSpaces) spaces_.clear();
+    return spaces_.emplace(text, std::move(space)).first->second;
+  }
+
+ private:
+  static constexpr std::size_t kMostSpaces = 8;
+  std::map<std::string, Space> spaces_;
+};
+
 class Search final : public Proposer {
  public:
   explicit Search(std::string seed) : seed_(std::move(seed)) {}
@@ -399,11 +418,11 @@ class Search final : public Proposer {
   [[nodiscard]] std::string name() const override { return seed_.empty() ? "search" : "search:" + seed_; }
 
   Result<Proposal> propose(const ProposalRequest& request) override {
-    RIDGE_TRY(space, Space::create(request.space));
+    RIDGE_TRY(space, spaces_.of(request.space));
     View view{request, space, describe_machine(request), {}, {}, seed_of(request)};
     view.standing = where_it_stands(space, view.machine, request);
     view.past = digest_history(space, request);
-    RIDGE_TRY(parameters, space_of_parameters(view));
+    RIDGE_TRY(parameters, spaces_.of(parameters_of(view)));
     // The model of a processor credits parameters with shares of the time and cannot rank many of them together: those
     // of a space that is too large to be chosen from whole are first tuned a group at a time.
     const bool grouped = !view.machine.gpu && parameters.count() > kWholePool;
@@ -437,6 +456,7 @@ class Search final : public Proposer {
   }
 
   std::string seed_;  // as it was written; empty: none
+  Spaces spaces_;
 };
 
 }  // namespace

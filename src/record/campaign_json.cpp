@@ -23,6 +23,7 @@ template struct Codec<Promotion>;
 template struct Codec<ProposalRequest>;
 template struct Codec<RoundSummary>;
 template struct Codec<Termination>;
+template struct Codec<TuneSpace>;
 template struct Codec<Waived>;
 template struct Codec<std::vector<Effect>>;
 

@@ -164,12 +164,14 @@ struct Proposed {
 struct Screened {
   std::int64_t round = 0;
   std::vector<ScreenRow> rows;
-  std::string chosen;  // candidate id; empty when none was usable
+  std::optional<ScreenRow> incumbent;  // looked at in turn with them; absent where it was not
+  std::string chosen;                  // candidate id; empty when none was usable, or worth measuring
   double seconds = 0;
   double cpu_seconds = 0;  // processor time, as in WorkerResponse
   static void fields(auto& v, auto& self) {
     v("round", self.round);
     v("rows", self.rows);
+    v.optional("incumbent", self.incumbent);
     v("chosen", self.chosen);
     v("seconds", self.seconds);
     v.optional("cpu_seconds", self.cpu_seconds);

@@ -563,7 +563,7 @@ struct Evaluation {
   }
 };
 
-// One configuration of a sweep, ranked by a quick unpaired look; never a reason to accept.
+// One configuration of a sweep, ranked by a quick look; never a reason to accept.
 struct ScreenRow {
   std::string candidate;  // id
   std::map<std::string, std::int64_t> defines;

@@ -39,6 +39,29 @@ TEST(Campaign, RunsFromBaselineToReportWithOneVerdictPerRound) {
   EXPECT_EQ(phase_of(state), record::Phase::kDone);
 }
 
+// Looks at all of them and at the incumbent say that nothing can come of it: no check, no session.
+TEST(Campaign, MeasuresNothingOfASweepThatFallsFarBehind) {
+  World world(one_per_round({make_proposal({make_candidate(150)}),
+                             make_proposal({make_candidate(120), make_candidate(100), make_candidate(140)}, "SLOWER"),
+                             make_proposal({make_candidate(145), make_candidate(300)}, "FASTER")}));
+  ASSERT_TRUE(world.run());
+  const State state = world.state();
+  ASSERT_EQ(state.rounds.size(), 3u);
+  const Round& round = state.rounds[1];
+  EXPECT_TRUE(round.rolled_back);
+  EXPECT_FALSE(round.last().evaluated);
+  ASSERT_TRUE(round.last().screened->incumbent);
+  EXPECT_EQ(round.last().screened->rows.size(), 3u);
+  EXPECT_EQ(round.decision->outcome, record::Outcome::kSlower);
+  EXPECT_EQ(round.decision->gates.front().gate, "effect");
+  EXPECT_NE(round.decision->reason.find("3 configurations reached 93.3 %"), std::string::npos)
+      << round.decision->reason;
+  EXPECT_EQ(state.decisions_used, 2) << "a look uses up nothing of the error budget";
+  EXPECT_EQ(state.incumbent.candidate.defines.at("SPEED"), 300);
+  EXPECT_TRUE(replay_campaign(world.path())->differences.empty());
+  EXPECT_TRUE(verify_campaign(world.path())->ok()) << verify_campaign(world.path())->text();
+}
+
 // The cache was written to: what was measured is not what the sources make.
 TEST(Campaign, AcceptsNoObjectThatTheSourcesDoNotMakeAgain) {
   for (const std::size_t arm : {0u, 1u}) {

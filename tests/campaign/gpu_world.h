@@ -67,7 +67,7 @@ inline record::WorkerResponse evaluate_gpu(const record::WorkerRequest& request)
 
 inline record::WorkerResponse screen_gpu(const record::WorkerRequest& request) {
   record::WorkerResponse response;
-  for (const record::Candidate& candidate : request.candidates) {
+  for (const record::Candidate& candidate : looked_at(request)) {
     record::ScreenRow row;
     row.candidate = candidate.id();
     row.defines = candidate.defines;

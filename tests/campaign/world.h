@@ -262,9 +262,16 @@ inline record::WorkerResponse evaluate_on(const record::WorkerRequest& request, 
 
 inline record::WorkerResponse evaluate(const record::WorkerRequest& request) { return evaluate_on(request, {}); }
 
+// Candidates, and the incumbent last.
+inline std::vector<record::Candidate> looked_at(const record::WorkerRequest& request) {
+  std::vector<record::Candidate> all = request.candidates;
+  if (request.incumbent) all.push_back(*request.incumbent);
+  return all;
+}
+
 inline record::WorkerResponse screen(const record::WorkerRequest& request) {
   record::WorkerResponse response;
-  for (const record::Candidate& candidate : request.candidates) {
+  for (const record::Candidate& candidate : looked_at(request)) {
     record::ScreenRow row;
     row.candidate = candidate.id();
     row.defines = candidate.defines;
