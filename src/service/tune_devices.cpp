@@ -23,8 +23,8 @@ namespace ridge::service {
 namespace {
 
 // A device with long cases is not waited for where it has several parts, and every part starts a worker, which takes as
-// long as a dozen cases whose kernels are compiled.
-constexpr std::size_t kPartsOfADevice = 4, kCasesOfAPart = 64;
+// long as a dozen cases whose kernels are compiled, and learns anew which contenders are hopeless.
+constexpr std::size_t kPartsOfADevice = 4, kCasesOfAPart = 256;
 constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
 
 std::unique_ptr<execute::Executor> worker_of_device(const Context& context, const std::string& device) {
@@ -69,7 +69,7 @@ Status all_alike(const Context& context, const std::vector<std::string>& devices
 class PartQueue {
  public:
   PartQueue(std::vector<record::WorkerRequest> parts, std::size_t devices, double limit)
-      : parts_(std::move(parts)), answers_(parts_.size()), devices_(devices), limit_(limit) {
+      : parts_(std::move(parts)), answers_(parts_.size()), shares_(parts_.size()), devices_(devices), limit_(limit) {
     for (const record::WorkerRequest& part : parts_) waiting_ += part.cases.size();
   }
 
@@ -87,9 +87,17 @@ class PartQueue {
     return std::pair(taken_++, std::move(part));
   }
 
+  // No other part is begun, and those that run are stopped.
+  void refuse(Error why) {
+    const std::scoped_lock lock(mutex_);
+    failure_ = std::move(why);
+    refused_ = true;
+  }
+  [[nodiscard]] bool refused() const { return refused_; }
+
   void answer(std::size_t part, Result<record::WorkerResponse> response) {
     const std::scoped_lock lock(mutex_);
-    ++done_;
+    shares_[part] = 1;
     response = checked_answer(std::move(response));
     if (response) {
       answers_[part] = std::move(response->tuned);
@@ -98,9 +106,22 @@ class PartQueue {
     }
   }
 
-  [[nodiscard]] std::pair<std::size_t, std::size_t> done() {
+  // What a worker says of its part, from 0 to 1.
+  void at(std::size_t part, double share) {
     const std::scoped_lock lock(mutex_);
-    return {done_, parts_.size()};
+    shares_[part] = share;
+  }
+
+  // Of all parts, from 0 to 1; a part without cases is one of the operator's own, and counts as one case.
+  [[nodiscard]] double share_done() {
+    const std::scoped_lock lock(mutex_);
+    double done = 0, all = 0;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const auto cases = static_cast<double>(std::max<std::size_t>(parts_[i].cases.size(), 1));
+      done += cases * shares_[i];
+      all += cases;
+    }
+    return all > 0 ? done / all : 1;
   }
 
   Result<std::vector<record::TunedChoice>> choices() {
@@ -114,9 +135,11 @@ class PartQueue {
   std::mutex mutex_;
   std::vector<record::WorkerRequest> parts_;
   std::vector<std::vector<record::TunedChoice>> answers_;
-  std::size_t devices_, taken_ = 0, done_ = 0, waiting_ = 0;
+  std::vector<double> shares_;
+  std::size_t devices_, taken_ = 0, waiting_ = 0;
   double limit_;
   std::optional<Error> failure_;
+  std::atomic<bool> refused_ = false;
   SystemClock clock_;
   double start_ = clock_.monotonic();
 };
@@ -175,25 +198,31 @@ std::vector<record::WorkerRequest> parts_of(const std::vector<record::WorkerRequ
 Result<std::vector<record::TunedChoice>> tune_on_devices(const Context& context,
                                                          const std::vector<record::WorkerRequest>& requests,
                                                          const std::vector<std::string>& devices, double limit) {
-  if (devices.size() > 1) RIDGE_CHECK_OK(all_alike(context, devices));
   std::vector<record::WorkerRequest> parts = parts_of(requests, devices.size());
   for (record::WorkerRequest& part : parts) part.cache_directory = context.cache_directory.string();
   PartQueue queue(std::move(parts), devices.size(), limit);
   std::atomic<std::size_t> ended = 0;
   std::vector<std::thread> workers;
+  // Asked while the workers of the first parts start, which takes longer.
+  if (devices.size() > 1) {
+    workers.emplace_back([&] {
+      if (const Status alike = all_alike(context, devices); !alike) queue.refuse(alike.error());
+    });
+  }
   for (const std::string& device : devices) {
     workers.emplace_back([&, device] {
       const std::unique_ptr<execute::Executor> worker = worker_of_device(context, device);
-      while (auto part = queue.next())
-        queue.answer(part->first, worker->run(part->second, {}, [&] { return context.stopped(); }));
+      while (auto part = queue.next()) {
+        const auto stopped = [&] { return queue.refused() || context.stopped(); };
+        const auto progress = [&](const record::Progress& at) { queue.at(part->first, at.fraction); };
+        queue.answer(part->first, worker->run(part->second, progress, stopped));
+      }
       ++ended;
     });
   }
   // Progress is told on the thread of the use case.
   while (ended < devices.size()) {
-    const auto [done, all] = queue.done();
-    context.progress({"tuning", fmt::format("{} of {} parts on {} devices", done, all, devices.size()),
-                      static_cast<double>(done) / static_cast<double>(std::max<std::size_t>(all, 1))});
+    context.progress({"tuning", fmt::format("on {} devices", devices.size()), queue.share_done()});
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   for (std::thread& worker : workers) worker.join();

@@ -1,9 +1,13 @@
 // Where a campaign builds and measures, and tuning on several devices, without a machine.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -104,7 +108,7 @@ TEST(Devices, EveryCaseIsInOnePart) {
     }
   }
   EXPECT_EQ(parts_of({tuning(40)}, 4).size(), 4u) << "a part is no shorter than the start of its worker";
-  EXPECT_EQ(parts_of({tuning(300)}, 2).size(), 4u);
+  EXPECT_EQ(parts_of({tuning(1100)}, 2).size(), 4u);
   EXPECT_EQ(parts_of({tuning(4000)}, 2).size(), 8u);
 }
 
@@ -128,17 +132,19 @@ TEST(Devices, PartsTakeAboutAsLongWhateverTheOrderOfTheList) {
 // A worker for each device, which may be asked on any thread.
 class DeviceWorker final : public execute::Executor {
  public:
-  DeviceWorker(std::string name, std::atomic<int>& parts) : name_(std::move(name)), parts_(parts) {}
-  Result<record::WorkerResponse> run(const record::WorkerRequest& request, const execute::OnProgress&,
+  DeviceWorker(std::function<std::string()> name, std::atomic<int>& parts) : name_(std::move(name)), parts_(parts) {}
+  Result<record::WorkerResponse> run(const record::WorkerRequest& request, const execute::OnProgress& progress,
                                      const execute::ShouldStop&) override {
     record::WorkerResponse response;
+    if (progress) progress({"tuning", "half of it", 0.5});
     if (request.task == WorkerTask::kDescribe) {
       response.environment = record::Environment{};
-      response.environment->facts["gpu.name"] = name_;
+      response.environment->facts["gpu.name"] = name_();
       response.environment->facts["gpu.driver_version"] = "13000";
       return response;
     }
     ++parts_;
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));  // longer than progress is told again
     for (const record::Case& one : request.cases) {
       record::TunedChoice choice;
       choice.bucket = one;
@@ -149,21 +155,23 @@ class DeviceWorker final : public execute::Executor {
   }
 
  private:
-  std::string name_;
+  std::function<std::string()> name_;
   std::atomic<int>& parts_;
 };
 
 TEST(Devices, ShareTheWorkAndMustBeAlike) {
   Front front;
   std::atomic<int> parts = 0;
-  front.context.make_worker = [&] { return std::make_unique<DeviceWorker>("NVIDIA H100", parts); };
+  front.context.make_worker = [&] { return std::make_unique<DeviceWorker>([] { return "NVIDIA H100"; }, parts); };
   const auto choices = tune_on_devices(front.context, {tuning(40)}, {"0", "1"}, 60);
   ASSERT_TRUE(choices) << choices.error().text();
   EXPECT_EQ(choices->size(), 40u);
   EXPECT_EQ(parts, 2);
-  std::atomic<int> made = 0;
+  EXPECT_TRUE(std::ranges::any_of(front.progress, [](const record::Progress& one) { return one.fraction == 0.5; }))
+      << "the devices' own progress is told";
+  std::atomic<int> asked = 0;
   front.context.make_worker = [&] {
-    return std::make_unique<DeviceWorker>(made++ < 1 ? "NVIDIA H100" : "NVIDIA H200", parts);
+    return std::make_unique<DeviceWorker>([&] { return asked++ < 1 ? "NVIDIA H100" : "NVIDIA H200"; }, parts);
   };
   const auto unlike = tune_on_devices(front.context, {tuning(4)}, {"0", "1"}, 0);
   ASSERT_FALSE(unlike);
