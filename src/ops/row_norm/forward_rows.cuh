@@ -1,6 +1,7 @@
-// Rows of the norms, forward: from memory to registers once, and from there to their results. In three forms, of which
-// a launch plan picks one: a ring in shared memory that the copy engine fills (row_loop.cuh), straight from memory by
-// blocks that come and go (row_direct.cuh), and by elements for rows that are no whole chunks.
+// Rows of the norms, forward: from memory once, to their sums and their results. In four forms, of which a launch plan
+// picks one: a ring in shared memory that the copy engine fills (row_loop.cuh), straight from memory into registers by
+// blocks that come and go (row_direct.cuh), the same but read again from the first-level cache instead of held, and by
+// elements for rows that are no whole chunks.
 //
 // With a mean, sums are of the distances from the row's first number, which are exact of near numbers: a mean that is
 // large beside the deviation costs no digits, and equal numbers leave nothing. The ring adds up distances and their
@@ -318,6 +319,87 @@ __device__ __forceinline__ void direct(const RowNormParameters& p) {
   }
 }
 
+// The chunks of a block's row, from memory or a cache.
+struct RowReader {
+  const u8 *x, *residual;
+  RowTeam<0, 1> team;
+
+  __device__ __forceinline__ RowReader(const RowNormParameters& p, i64 row)
+      : x(p.x + row * p.x_pitch), residual(p.residual + row * p.residual_pitch), team(p.geometry.chunks) {}
+
+  // What is normalised of the k-th chunk. kAgain: it will be read again.
+  template <bool kAgain>
+  __device__ __forceinline__ void read(u32 k, ChunkX& h) const {
+    h.clear();
+    if (team.chunk(k) >= team.chunks()) return;
+    const u64 at = static_cast<u64>(team.chunk(k)) * 16;
+    h.template load_hinted<kAgain>(x + at);
+    if constexpr (kResidual) {
+      ChunkX more;
+      more.template load_hinted<kAgain>(residual + at);
+      float sums[kCount];
+#pragma unroll
+      for (u32 i = 0; i < kCount; ++i) sums[i] = h[i] + more[i];
+      h.set(sums);
+    }
+  }
+  template <bool kAgain>
+  __device__ __forceinline__ void read(ChunkX (&h)[kPerThread]) const {
+#pragma unroll
+    for (u32 k = 0; k < kPerThread; ++k) read<kAgain>(k, h[k]);
+  }
+};
+
+// A block takes a row, and reads it again from the first-level cache for its results. Threads hold nothing of it while
+// they wait for a sum, so that a multiprocessor has as many of them as it takes, and their loads are in flight.
+__device__ __forceinline__ void by_reading_again(const RowNormParameters& p) {
+  using Sum = TeamSum<0, 1>;
+  __shared__ typename Sum::Shared shared;
+  Sum sum(shared);
+  const i64 row = blockIdx.x;
+  const RowReader reader(p, row);
+  const auto& team = reader.team;
+  const float inverse_cols = 1.0f / static_cast<float>(p.cols);
+  Norm norm;
+  ChunkX h[kPerThread];
+  reader.read<true>(h);
+  if constexpr (kResidual) {
+#pragma unroll
+    for (u32 k = 0; k < kPerThread; ++k) {
+      if (team.chunk(k) < team.chunks())
+        h[k].store_global(p.sum + row * p.sum_pitch + static_cast<u64>(team.chunk(k)) * 16);
+    }
+  }
+  if constexpr (kMean) {
+    norm.shift = first_of(p, row);
+    float distances[1] = {};
+    add_up(team, h, [&](float one) { distances[0] += norm.centred(one); });
+    sum(distances);
+    norm.rest = distances[0] * inverse_cols;
+    reader.read<true>(h);
+  }
+  float squares[1] = {};
+  add_up(team, h, [&](float one) {
+    const float distance = norm.centred(one);
+    squares[0] += distance * distance;
+  });
+  sum(squares);
+  norm.rstd = root_of(squares[0], inverse_cols, p.eps);
+  if (p.rstd != nullptr && threadIdx.x == 0) norm.store(p, row);
+  Columns<kWeight> weight;
+  Columns<kBias> bias;
+#pragma unroll
+  for (u32 k = 0; k < kPerThread; ++k) {
+    reader.read<false>(k, h[k]);
+    weight.load(team, p.weight, k), bias.load(team, p.bias, k);
+    float y[kCount];
+#pragma unroll
+    for (u32 i = 0; i < kCount; ++i) y[i] = norm(h[k][i], weight, bias, k, i);
+    h[k].set(y);
+    if (team.chunk(k) < team.chunks()) h[k].store_global(p.y + row * p.y_pitch + static_cast<u64>(team.chunk(k)) * 16);
+  }
+}
+
 // The sum of term(input(j)) over a row of a block's team. A function, because NVRTC takes generic lambdas for the
 // host's.
 template <class Input, class Term>
@@ -363,8 +445,10 @@ __device__ __forceinline__ void by_elements(const RowNormParameters& p) {
 
 // The body of a kernel.
 __device__ __forceinline__ void normalise_rows(const RowNormParameters& p) {
-  if constexpr (kByChunks && RIDGE_DIRECT != 0) {
+  if constexpr (kByChunks && RIDGE_DIRECT == 1) {
     direct(p);
+  } else if constexpr (kByChunks && RIDGE_DIRECT == 2) {
+    by_reading_again(p);
   } else if constexpr (kByChunks) {
     extern __shared__ __align__(128) u8 memory[];
     by_chunks(p, memory);

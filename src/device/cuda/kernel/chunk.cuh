@@ -75,6 +75,25 @@ struct Chunk : Numbers<kType, kType == Number::kF32 ? 4 : 8> {
                  : "l"(from)
                  : "memory");
   }
+  // What is read again soon (kAgain), or was read before and is not needed any more: hints to both levels of cache.
+  template <bool kAgain>
+  __device__ __forceinline__ void load_hinted(const void* from) {
+    if constexpr (kAgain) {
+      asm volatile(
+          "{\n.reg .b64 policy;\n"
+          "createpolicy.fractional.L2::evict_last.b64 policy, 1.0;\n"
+          "ld.global.L1::evict_last.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy;\n}"
+          : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+          : "l"(from));
+    } else {
+      asm volatile(
+          "{\n.reg .b64 policy;\n"
+          "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+          "ld.global.L1::evict_first.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy;\n}"
+          : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+          : "l"(from));
+    }
+  }
   __device__ __forceinline__ void load_shared(u32 address) {
     asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
