@@ -1,5 +1,5 @@
 // ridgeline::activation and ridgeline::activation_backward.
-#include "ridge/ops/activation.h"
+#include "activation.h"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -16,62 +16,87 @@
 #include "shapes.h"
 
 namespace ridge::torch_frontend {
+namespace activations {
 namespace {
 
-constexpr std::string_view kOp = "activation";
 constexpr std::array<std::string_view, 6> kFunctions = {"silu", "gelu", "gelu_tanh", "relu", "relu2", "clamped_silu"};
 
-struct Settings {
-  ActivationFunction function = ActivationFunction::kSilu;
-  bool packed = false;
-  double alpha = 0, limit = 0;
-};
-Settings settings_of(std::string_view function, bool packed, double alpha, double limit) {
+void check_per_row(std::string_view op, const OptionalTensor& given_tensor, const Tensor& x, at::ScalarType type,
+                   std::string_view name) {
+  if (!given(given_tensor)) return;
+  check_like(*given_tensor, op, name, x.sym_sizes().slice(0, static_cast<std::size_t>(x.dim() - 1)), type);
+  TORCH_CHECK_VALUE(given_tensor->is_contiguous(), op, ": ", name,
+                    " is not contiguous; call .contiguous() on it first");
+}
+
+// Columns first .. first + count of the rows.
+TensorView columns_view(const Tensor& tensor, std::string_view op, std::string_view name, std::int64_t first,
+                        std::int64_t count) {
+  TensorView view = rows_view(tensor, op, name);
+  view.data = static_cast<char*>(view.data) + first * tensor.element_size();
+  view.shape[1] = count;
+  return view;
+}
+TensorView row_numbers(const OptionalTensor& tensor, std::string_view op, std::string_view name) {
+  if (!given(tensor)) return {};
+  return TensorView::contiguous(tensor->data_ptr(), dtype_of(*tensor, op, name), {tensor->numel()});
+}
+
+}  // namespace
+
+Settings settings_of(std::string_view op, std::string_view function, bool packed, double alpha, double limit) {
   const auto* const found = std::find(kFunctions.begin(), kFunctions.end(), function);
-  TORCH_CHECK_VALUE(found != kFunctions.end(), kOp, ": function=\"", function,
+  TORCH_CHECK_VALUE(found != kFunctions.end(), op, ": function=\"", function,
                     "\" is unknown; use one of silu, gelu, gelu_tanh, relu, relu2, clamped_silu");
-  TORCH_CHECK_VALUE(std::isfinite(static_cast<float>(alpha)), kOp, ": an alpha of ", alpha,
+  TORCH_CHECK_VALUE(std::isfinite(static_cast<float>(alpha)), op, ": an alpha of ", alpha,
                     " is not possible; give a finite number");
-  TORCH_CHECK_VALUE(static_cast<float>(limit) >= 0 && std::isfinite(static_cast<float>(limit)), kOp, ": a limit of ",
+  TORCH_CHECK_VALUE(static_cast<float>(limit) >= 0 && std::isfinite(static_cast<float>(limit)), op, ": a limit of ",
                     limit, " is not possible; give a finite number from 0");
   return {static_cast<ActivationFunction>(found - kFunctions.begin()), packed, alpha, limit};
 }
 
-// The operands of a call beside dy.
-struct Inputs {
-  const Tensor& x;
-  const OptionalTensor &up, &probs, &mask;
-};
-
-// ---- What a call asks of its tensors, of symbolic sizes
-
-void check_per_row(const OptionalTensor& given_tensor, const Tensor& x, at::ScalarType type, std::string_view name) {
-  if (!given(given_tensor)) return;
-  check_like(*given_tensor, kOp, name, x.sym_sizes().slice(0, static_cast<std::size_t>(x.dim() - 1)), type);
-  TORCH_CHECK_VALUE(given_tensor->is_contiguous(), kOp, ": ", name,
-                    " is not contiguous; call .contiguous() on it first");
-}
-
-void check_inputs(const Inputs& in, bool packed) {
+void check_inputs(std::string_view op, const Inputs& in, bool packed) {
   const auto type = in.x.scalar_type();
   const bool usable_type = type == at::kFloat || type == at::kBFloat16 || type == at::kHalf ||
                            (type == at::kDouble && !in.x.is_cuda());  // by_torch
-  TORCH_CHECK_TYPE(usable_type, kOp, ": the input is ", type_of(in.x),
+  TORCH_CHECK_TYPE(usable_type, op, ": the input is ", type_of(in.x),
                    "; give torch.float32, torch.bfloat16 or torch.float16 (torch.float64: on the CPU)");
-  check_rows(in.x, kOp, "the input");
+  check_rows(in.x, op, "the input");
   const c10::SymInt columns = in.x.sym_size(-1);
-  TORCH_CHECK_VALUE(!TORCH_GUARD_OR_FALSE(columns.sym_eq(0)), kOp, ": the input of shape ", in.x.sym_sizes(),
+  TORCH_CHECK_VALUE(!TORCH_GUARD_OR_FALSE(columns.sym_eq(0)), op, ": the input of shape ", in.x.sym_sizes(),
                     " has rows without elements; give rows of at least one");
-  TORCH_CHECK_VALUE(!packed || !given(in.up), kOp, ": a packed input holds the gate itself, and up is given, too");
-  TORCH_CHECK_VALUE(!packed || !TORCH_GUARD_OR_FALSE((columns % 2).sym_eq(1)), kOp, ": a packed input has ", columns,
+  TORCH_CHECK_VALUE(!packed || !given(in.up), op, ": a packed input holds the gate itself, and up is given, too");
+  TORCH_CHECK_VALUE(!packed || !TORCH_GUARD_OR_FALSE((columns % 2).sym_eq(1)), op, ": a packed input has ", columns,
                     " columns, which are no two halves");
   if (given(in.up)) {
-    check_like(*in.up, kOp, "up", in.x.sym_sizes(), type);
-    check_rows(*in.up, kOp, "up");
+    check_like(*in.up, op, "up", in.x.sym_sizes(), type);
+    check_rows(*in.up, op, "up");
   }
-  check_per_row(in.probs, in.x, type == at::kDouble ? at::kDouble : at::kFloat, "probs");
-  check_per_row(in.mask, in.x, at::kByte, "mask");
+  check_per_row(op, in.probs, in.x, type == at::kDouble ? at::kDouble : at::kFloat, "probs");
+  check_per_row(op, in.mask, in.x, at::kByte, "mask");
 }
+
+ActivationArgs arguments_of(std::string_view op, const Inputs& in, const Settings& s) {
+  const std::int64_t columns = s.packed ? in.x.size(-1) / 2 : in.x.size(-1);
+  ActivationArgs args;
+  args.x = columns_view(in.x, op, "the input", 0, columns);
+  if (s.packed) args.up = columns_view(in.x, op, "the input", columns, columns);
+  if (given(in.up)) args.up = rows_view(*in.up, op, "up");
+  args.probs = row_numbers(in.probs, op, "probs");
+  args.mask = row_numbers(in.mask, op, "mask");
+  args.function = s.function;
+  args.alpha = s.alpha;
+  args.limit = s.limit;
+  return args;
+}
+}  // namespace activations
+
+namespace {
+
+using namespace activations;
+constexpr std::string_view kOp = "activation";
+
+// ---- What a call asks of its tensors, of symbolic sizes
 
 std::vector<c10::SymInt> result_sizes(const Tensor& x, bool packed) {
   std::vector<c10::SymInt> sizes = x.sym_sizes().vec();
@@ -81,8 +106,8 @@ std::vector<c10::SymInt> result_sizes(const Tensor& x, bool packed) {
 
 Tensor activation_meta(const Tensor& x, const OptionalTensor& up, const OptionalTensor& probs,
                        const OptionalTensor& mask, std::string_view function, bool packed, double alpha, double limit) {
-  settings_of(function, packed, alpha, limit);
-  check_inputs({x, up, probs, mask}, packed);
+  settings_of(kOp, function, packed, alpha, limit);
+  check_inputs(kOp, {x, up, probs, mask}, packed);
   return at::empty_symint(result_sizes(x, packed), x.options());
 }
 
@@ -90,8 +115,8 @@ ActivationGradients activation_backward_meta(const Tensor& dy, const Tensor& x, 
                                              const OptionalTensor& probs, const OptionalTensor& mask,
                                              std::string_view function, bool packed, double alpha, double limit,
                                              bool need_x, bool need_up, bool need_probs) {
-  settings_of(function, packed, alpha, limit);
-  check_inputs({x, up, probs, mask}, packed);
+  settings_of(kOp, function, packed, alpha, limit);
+  check_inputs(kOp, {x, up, probs, mask}, packed);
   check_like(dy, kOp, "the gradient", result_sizes(x, packed), x.scalar_type());
   check_rows(dy, kOp, "the gradient");
   TORCH_CHECK_VALUE(need_x || need_up || need_probs, "activation_backward: no gradient is wanted; ask for one");
@@ -200,31 +225,6 @@ ActivationGradients gradients_by_torch(const Tensor& dy, const Inputs& in, const
 
 // ---- The calls
 
-// Columns first .. first + count of the rows.
-TensorView columns_view(const Tensor& tensor, std::string_view name, std::int64_t first, std::int64_t count) {
-  TensorView view = rows_view(tensor, kOp, name);
-  view.data = static_cast<char*>(view.data) + first * tensor.element_size();
-  view.shape[1] = count;
-  return view;
-}
-TensorView row_numbers(const OptionalTensor& tensor, std::string_view name) {
-  if (!given(tensor)) return {};
-  return TensorView::contiguous(tensor->data_ptr(), dtype_of(*tensor, kOp, name), {tensor->numel()});
-}
-
-ActivationArgs arguments_of(const Inputs& in, const Settings& s) {
-  const std::int64_t columns = s.packed ? in.x.size(-1) / 2 : in.x.size(-1);
-  ActivationArgs args;
-  args.x = columns_view(in.x, "the input", 0, columns);
-  if (s.packed) args.up = columns_view(in.x, "the input", columns, columns);
-  if (given(in.up)) args.up = rows_view(*in.up, kOp, "up");
-  args.probs = row_numbers(in.probs, "probs");
-  args.mask = row_numbers(in.mask, "mask");
-  args.function = s.function;
-  args.alpha = s.alpha;
-  args.limit = s.limit;
-  return args;
-}
 void check_devices(std::string_view op, const Tensor* dy, const Inputs& in) {
   const auto at = [](const OptionalTensor& tensor) { return tensor ? &*tensor : nullptr; };
   check_same_device(
@@ -237,11 +237,11 @@ Tensor activation(const Tensor& x, const OptionalTensor& up, const OptionalTenso
   const Inputs in{x, up, probs, mask};
   check_devices(kOp, nullptr, in);
   Tensor y = activation_meta(x, up, probs, mask, function, packed, alpha, limit);
-  const Settings s = settings_of(function, packed, alpha, limit);
+  const Settings s = settings_of(kOp, function, packed, alpha, limit);
   if (x.scalar_type() == at::kDouble) return by_torch(in, s);
   if (x.numel() == 0) return y;
   const OnDeviceOf on_device(x);
-  ActivationArgs args = arguments_of(in, s);
+  ActivationArgs args = arguments_of(kOp, in, s);
   args.y = rows_view(y, kOp, "the result");
   check(ridge::activation(args, stream_of(x)));
   return y;
@@ -255,18 +255,18 @@ ActivationGradients activation_backward(const Tensor& dy, const Tensor& x, const
   check_devices("activation_backward", &dy, in);
   ActivationGradients out =
       activation_backward_meta(dy, x, up, probs, mask, function, packed, alpha, limit, need_x, need_up, need_probs);
-  const Settings s = settings_of(function, packed, alpha, limit);
+  const Settings s = settings_of(kOp, function, packed, alpha, limit);
   if (x.scalar_type() == at::kDouble) return gradients_by_torch(dy, in, s, need_x, need_up, need_probs);
   if (x.numel() == 0) return out;
   const OnDeviceOf on_device(x);
   ActivationBackwardArgs args;
   args.dy = rows_view(dy, kOp, "the gradient");
-  args.forward = arguments_of(in, s);
+  args.forward = arguments_of(kOp, in, s);
   const Tensor& dx = std::get<0>(out);
-  if (need_x) args.dx = columns_view(dx, "the input's gradient", 0, dy.size(-1));
-  if (need_x && packed) args.dup = columns_view(dx, "the input's gradient", dy.size(-1), dy.size(-1));
+  if (need_x) args.dx = columns_view(dx, kOp, "the input's gradient", 0, dy.size(-1));
+  if (need_x && packed) args.dup = columns_view(dx, kOp, "the input's gradient", dy.size(-1), dy.size(-1));
   if (need_up) args.dup = rows_view(std::get<1>(out), kOp, "the gradient of up");
-  if (need_probs) args.dprobs = row_numbers(std::get<2>(out), "the gradient of probs");
+  if (need_probs) args.dprobs = row_numbers(std::get<2>(out), kOp, "the gradient of probs");
   check(ridge::activation_backward(args, stream_of(x)));
   return out;
 }
@@ -292,8 +292,8 @@ struct ActivationFormula final : Gradients {
     const bool need_up = wanted[kUp] && up, need_probs = wanted[kProbs] && probs;
     ActivationGradients found;
     if (at::GradMode::is_enabled()) {  // differentiated again
-      found = gradients_by_torch(dy, {saved[kSavedX], up, probs, mask}, settings_of(function, packed, alpha, limit),
-                                 wanted[kX], need_up, need_probs);
+      found = gradients_by_torch(dy, {saved[kSavedX], up, probs, mask},
+                                 settings_of(kOp, function, packed, alpha, limit), wanted[kX], need_up, need_probs);
     } else {
       found = call_activation_backward(dy, saved[kSavedX], up, probs, mask, function, packed, alpha, limit, wanted[kX],
                                        need_up, need_probs);
@@ -311,7 +311,7 @@ Tensor activation_autograd(const Tensor& x, const OptionalTensor& up, const Opti
                            double limit) {
   if (any_tangent(x, up, probs)) {
     activation_meta(x, up, probs, mask, function, packed, alpha, limit);
-    return by_torch({x, up, probs, mask}, settings_of(function, packed, alpha, limit));
+    return by_torch({x, up, probs, mask}, settings_of(kOp, function, packed, alpha, limit));
   }
   std::shared_ptr<BackwardNode> node;
   if (torch::autograd::compute_requires_grad(x, up, probs)) {
@@ -342,8 +342,8 @@ ActivationGradients activation_backward_autograd(const Tensor& dy, const Tensor&
   const bool recorded = torch::autograd::compute_requires_grad(dy, x, up, probs);
   if (recorded || any_tangent(dy, x, up, probs)) {
     activation_backward_meta(dy, x, up, probs, mask, function, packed, alpha, limit, need_x, need_up, need_probs);
-    return gradients_by_torch(dy, {x, up, probs, mask}, settings_of(function, packed, alpha, limit), need_x, need_up,
-                              need_probs);
+    return gradients_by_torch(dy, {x, up, probs, mask}, settings_of(kOp, function, packed, alpha, limit), need_x,
+                              need_up, need_probs);
   }
   const at::AutoDispatchBelowADInplaceOrView below;
   return call_activation_backward(dy, x, up, probs, mask, function, packed, alpha, limit, need_x, need_up, need_probs);

@@ -36,6 +36,10 @@ constexpr const char* kSchemas[] = {
     "Tensor rstd)",
     "rmsnorm_backward(Tensor dy, Tensor x, Tensor rstd, Tensor? weight, bool zero_centred=False, Tensor? dsum=None, "
     "bool need_dx=True, bool need_dweight=True) -> (Tensor dx, Tensor dweight)",
+    "rmsnorm_quantize(Tensor x, Tensor? residual, Tensor? weight, float eps, bool zero_centred, ScalarType format, str "
+    "granularity, str rule=\"exact\", bool row=True, bool column=False, Tensor? random=None) -> (Tensor q, Tensor "
+    "scale, "
+    "Tensor q_t, Tensor scale_t, Tensor sum, Tensor rstd)",
     "layernorm(Tensor x, Tensor? weight, Tensor? bias, float eps, bool zero_centred=False) -> (Tensor y, Tensor mean, "
     "Tensor rstd)",
     "layernorm_add(Tensor x, Tensor residual, Tensor? weight, Tensor? bias, float eps, bool zero_centred=False) -> "
@@ -49,6 +53,9 @@ constexpr const char* kSchemas[] = {
     "activation_backward(Tensor dy, Tensor x, Tensor? up, Tensor? probs, Tensor? mask, str function, bool packed, "
     "float alpha, float limit, bool need_x=True, bool need_up=True, bool need_probs=True) -> (Tensor dx, Tensor dup, "
     "Tensor dprobs)",
+    "activation_quantize(Tensor x, Tensor? up, Tensor? probs, Tensor? mask, str function, bool packed, float alpha, "
+    "float limit, ScalarType format, str granularity, str rule=\"exact\", bool row=True, bool column=False, Tensor? "
+    "random=None) -> (Tensor q, Tensor scale, Tensor q_t, Tensor scale_t)",
     "adamw_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor(d!)[] "
     "masters, Tensor? factor, Tensor? skip, float lr, float beta1, float beta2, float eps, float weight_decay, "
     "float step, bool maximize=False) -> ()",
@@ -87,8 +94,10 @@ void register_all(torch::Library& library, c10::DispatchKey key) {
   register_quantize(library, key);
   register_gemm_fp8(library, key);
   register_rmsnorm(library, key);
+  register_rmsnorm_quantize(library, key);
   register_layernorm(library, key);
   register_activation(library, key);
+  register_activation_quantize(library, key);
   register_adamw(library, key);
   register_cross_entropy(library, key);
   register_softmax(library, key);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codes.h"
 #include "convert.h"
 #include "derivative.h"
 #include "operators.h"
@@ -15,109 +16,29 @@
 namespace ridge::torch_frontend {
 namespace {
 
-template <class Value, std::size_t kCount>
-Value named(const std::pair<std::string_view, Value> (&known)[kCount], std::string_view name, const char* what) {
-  for (const auto& [text, value] : known) {
-    if (name == text) return value;
-  }
-  std::string all;
-  for (const auto& one : known) all += (all.empty() ? "" : ", ") + std::string(one.first);
-  TORCH_CHECK_VALUE(false, "quantize: ", what, " \"", name, "\" is unknown; use one of ", all);
-}
-
-Granularity granularity_of(std::string_view name) {
-  static constexpr std::pair<std::string_view, Granularity> kNames[] = {{"tensor", Granularity::kTensor},
-                                                                        {"row", Granularity::kRow},
-                                                                        {"1x128", Granularity::kVector},
-                                                                        {"128x128", Granularity::kBlock},
-                                                                        {"mx", Granularity::kMx}};
-  return named(kNames, name, "granularity");
-}
-
-ScaleRule rule_of(std::string_view name) {
-  static constexpr std::pair<std::string_view, ScaleRule> kNames[] = {{"exact", ScaleRule::kExact},
-                                                                      {"floor", ScaleRule::kFloor},
-                                                                      {"even", ScaleRule::kEven},
-                                                                      {"ceil", ScaleRule::kCeil}};
-  return named(kNames, name, "rule");
-}
-
-// The outputs, empty where a copy is not wanted, by `make(sizes, type)`.
-template <class Make>
-Quantized outputs_of(const Tensor& x, at::ScalarType format, Granularity granularity, bool row, bool column,
-                     const Make& make) {
-  const c10::SymInt rows = x.sym_size(0), cols = x.sym_size(1), plain[] = {rows, cols}, turned[] = {cols, rows};
-  const c10::SymInt none[] = {0};
-  const auto codes = [&](bool wanted, c10::SymIntArrayRef sizes) { return make(wanted ? sizes : none, format); };
-  const auto scales = [&](bool wanted, c10::SymIntArrayRef sizes) {
-    if (!wanted) return make(none, at::kFloat);
-    return make(scale_sizes(granularity, sizes[0], sizes[1]), scale_type(granularity));
-  };
-  return {codes(row, plain), scales(row, plain), codes(column, turned), scales(column, turned)};
-}
-
-void check_words(const OptionalTensor& random) {
-  if (!random || !random->defined()) return;
-  const auto type = random->scalar_type();
-  TORCH_CHECK_TYPE(
-      (type == at::kLong || type == at::kUInt64) && same(random->sym_numel(), 2), "quantize: random is ",
-      type_of(*random), " of shape ", random->sym_sizes(),
-      "; give two 64-bit words, seed and offset: torch.tensor([seed, offset], dtype=torch.int64), or uint64");
-  TORCH_CHECK_VALUE(random->is_contiguous(),
-                    "quantize: random has words that are not adjacent; call .contiguous() on it first");
-}
-
-void check_quantize(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
-                    bool row, bool column, const OptionalTensor& random) {
-  TORCH_CHECK_TYPE(x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf,
-                   "quantize: x is ", type_of(x), "; give torch.float32, torch.bfloat16 or torch.float16");
-  TORCH_CHECK_TYPE(format == at::kFloat8_e4m3fn || format == at::kFloat8_e5m2, "quantize: format is ", name_of(format),
-                   "; use torch.float8_e4m3fn or torch.float8_e5m2");
-  TORCH_CHECK_VALUE(row || column, "quantize: neither row nor column is asked for; set one of them, or both");
-  const Granularity shared = granularity_of(granularity);
-  TORCH_CHECK_VALUE(rule_of(rule) != ScaleRule::kExact || shared != Granularity::kMx,
-                    "quantize: mx scales are powers of two; use rule floor, even or ceil");
-  check_words(random);
-  TORCH_CHECK_VALUE(x.dim() == 2, "quantize: x has ", x.dim(),
-                    " dimensions; give a matrix, for instance x.flatten(0, -2)");
+codes::Coding check_quantize(const Tensor& x, at::ScalarType format, std::string_view granularity,
+                             std::string_view rule, bool row, bool column, const OptionalTensor& random) {
+  codes::check_matrix(x, "quantize", "x");
+  const codes::Coding coding = codes::coding_of("quantize", format, granularity, rule, row, column, random);
   check_strides(x, "quantize", "x", false);
+  return coding;
 }
 
 Quantized quantize_meta(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
                         bool row, bool column, const OptionalTensor& random) {
-  check_quantize(x, format, granularity, rule, row, column, random);
-  return outputs_of(
-      x, format, granularity_of(granularity), row, column,
-      [&](c10::SymIntArrayRef sizes, at::ScalarType type) { return at::empty_symint(sizes, x.options().dtype(type)); });
-}
-
-Quantized allocated_outputs(const Tensor& x, at::ScalarType format, std::string_view granularity, bool row,
-                            bool column) {
-  return outputs_of(x, format, granularity_of(granularity), row, column,
-                    [&](c10::SymIntArrayRef sizes, at::ScalarType type) {
-                      return allocated(x, C10_AS_INTARRAYREF_SLOW(sizes), type);
-                    });
+  const codes::Coding coding = check_quantize(x, format, granularity, rule, row, column, random);
+  return codes::empty_outputs(x, x.sym_size(0), x.sym_size(1), coding);
 }
 
 Quantized quantize(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
                    bool row, bool column, const OptionalTensor& random) {
   check_same_device("quantize", {{"x", &x}, {"random", random ? &*random : nullptr}});
-  check_quantize(x, format, granularity, rule, row, column, random);
+  const codes::Coding coding = check_quantize(x, format, granularity, rule, row, column, random);
   const OnDeviceOf on_device(x);
-  Quantized out = allocated_outputs(x, format, granularity, row, column);
+  Quantized out = codes::allocated_outputs(x, x.size(0), x.size(1), coding);
   QuantizeArgs args;
   args.x = row_major_view(x, "quantize", "x");
-  args.granularity = granularity_of(granularity);
-  args.rule = rule_of(rule);
-  if (random && random->defined()) args.random = static_cast<const std::uint64_t*>(random->const_data_ptr());
-  if (row) {
-    args.q = row_major_view(std::get<0>(out), "quantize", "q");
-    args.scale = dense_view(std::get<1>(out), "quantize", "scale");
-  }
-  if (column) {
-    args.q_t = row_major_view(std::get<2>(out), "quantize", "q_t");
-    args.scale_t = dense_view(std::get<3>(out), "quantize", "scale_t");
-  }
+  codes::give(args, coding, out, "quantize");
   check(ridge::quantize(args, stream_of(x)));
   return out;
 }
@@ -141,24 +62,16 @@ Quantized quantize_by(const Tensor& x, const Tensor& amax, const OptionalTensor&
                       std::string_view rule, bool row, bool column) {
   check_same_device("quantize_by", {{"x", &x}, {"amax", &amax}, {"found", found ? &*found : nullptr}});
   Quantized out = quantize_by_meta(x, amax, found, format, rule, row, column);
+  const codes::Coding coding = codes::coding_of("quantize_by", format, "tensor", rule, row, column, {});
   const OnDeviceOf on_device(x);
   float own = 0;
   Tensor own_on_gpu;
   if (!x.is_cpu()) own_on_gpu = at::empty({1}, amax.options());
   QuantizeArgs args;
   args.x = row_major_view(x, "quantize_by", "x");
-  args.granularity = Granularity::kTensor;
-  args.rule = rule_of(rule);
   args.amax = amax.const_data_ptr<float>();
   args.found = x.is_cpu() ? &own : own_on_gpu.data_ptr<float>();
-  if (row) {
-    args.q = row_major_view(std::get<0>(out), "quantize_by", "q");
-    args.scale = dense_view(std::get<1>(out), "quantize_by", "scale");
-  }
-  if (column) {
-    args.q_t = row_major_view(std::get<2>(out), "quantize_by", "q_t");
-    args.scale_t = dense_view(std::get<3>(out), "quantize_by", "scale_t");
-  }
+  codes::give(args, coding, out, "quantize_by");
   check(ridge::quantize(args, stream_of(x)));
   if (!given(found)) return out;
   if (x.is_cpu()) {
@@ -193,7 +106,8 @@ Tensor dequantize_meta(const Tensor& q, const Tensor& scale, std::string_view gr
   TORCH_CHECK_VALUE(q.scalar_type() == at::kFloat8_e4m3fn || q.scalar_type() == at::kFloat8_e5m2, "dequantize: q is ",
                     type_of(q), "; give torch.float8_e4m3fn or torch.float8_e5m2");
   check_strides(q, "dequantize", "q", false);
-  check_scales(scale, "dequantize", "scale", granularity_of(granularity), q.sym_size(0), q.sym_size(1));
+  check_scales(scale, "dequantize", "scale", codes::granularity_of("dequantize", granularity), q.sym_size(0),
+               q.sym_size(1));
   check_result_type(out_dtype, "dequantize", {at::kFloat, at::kBFloat16, at::kHalf});
   return at::empty_symint(q.sym_sizes(), q.options().dtype(out_dtype));
 }
@@ -206,7 +120,7 @@ Tensor dequantize(const Tensor& q, const Tensor& scale, std::string_view granula
   args.q = row_major_view(q, "dequantize", "q");
   args.scale = dense_view(scale, "dequantize", "scale");
   args.y = row_major_view(y, "dequantize", "the result");
-  args.granularity = granularity_of(granularity);
+  args.granularity = codes::granularity_of("dequantize", granularity);
   check(ridge::dequantize(args, stream_of(q)));
   return y;
 }

@@ -101,6 +101,20 @@ def check_leading(mesh):
             same(rt.gemm(x, w, trans_a=True), expected, 100, places)
 
 
+def check_codes_of_operators(mesh, x, coding):
+    residual, weight, probs = torch.randn_like(x), torch.randn(x.shape[1]), torch.rand(x.shape[0])
+    gated = ops.activation_quantize(x, residual, probs, None, "silu", False, 1.0, 1.0, *coding)
+    packed = ops.activation_quantize(x, None, None, None, "gelu", True, 1.0, 1.0, *coding)
+    norm, plain = ops.rmsnorm_quantize(x, residual, weight, 1e-5, False, *coding), ops.rmsnorm_quantize(x, None, None, 1e-5, False, *coding)
+    w = distribute_tensor(weight, mesh, [Replicate()])
+    for places, (shard, other) in every_placement(mesh, x, residual):
+        p = distribute_tensor(probs, mesh, [Shard(0) if places[0] == Shard(0) else Replicate()])
+        same(ops.activation_quantize(shard, other, p, None, "silu", False, 1.0, 1.0, *coding), gated, 200, ("gated", coding, places))
+        same(ops.activation_quantize(shard, None, None, None, "gelu", True, 1.0, 1.0, *coding), packed, 200, ("packed", coding, places))
+        same(ops.rmsnorm_quantize(shard, other, w, 1e-5, False, *coding), norm, 200, ("norm", coding, places))
+        same(ops.rmsnorm_quantize(shard, None, None, 1e-5, False, *coding), plain, 200, ("norm alone", coding, places))
+
+
 def check_codes(mesh):
     e4m3 = torch.float8_e4m3fn
     for rows, cols in ((256, 512), (192, 320)):
@@ -110,6 +124,7 @@ def check_codes(mesh):
             expected = ops.quantize(x, e4m3, grouping, rule, *copies)
             for places, (shard,) in every_placement(mesh, x):
                 same(ops.quantize(shard, e4m3, grouping, rule, *copies), expected, 200, (grouping, copies, places))
+            check_codes_of_operators(mesh, x, (e4m3, grouping, rule, *copies))
     a, b = torch.randn(256, 512), torch.randn(768, 512)
     for scaling, (of_a, of_b) in {"tensor": ("tensor",) * 2, "row": ("row",) * 2, "block": ("1x128", "128x128"), "vector": ("1x128",) * 2, "mx": ("mx",) * 2}.items():
         rule = "floor" if scaling == "mx" else "exact"

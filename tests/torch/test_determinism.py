@@ -49,6 +49,13 @@ def codes(granularity):
     return run
 
 
+def coded(device, dtype):
+    x, weight = (torch.randn(*shape, device=device).to(dtype) for shape in ((130, 300), (300,)))
+    made = rt.activation_quantize(x, config=rt.QuantConfig(granularity="mx"), packed=True, transpose=True)
+    norm, total = rt.rms_norm_quantize(x, 300, weight, residual=x, transpose=True)
+    return bits(made.q, made.scale, made.q_t, made.scale_t, norm.q, norm.scale, norm.q_t, norm.scale_t, total)
+
+
 CASES = {
     "gemm": product(lambda a, b: rt.gemm(a, b, trans_b=True)),
     "gemm with an epilogue": product(lambda a, b: rt.gemm(a, b, trans_b=True, activation="gelu")),
@@ -59,6 +66,7 @@ CASES = {
     "activation": gated,
     "quantize": codes("tensorwise"),
     "quantize, mx": codes("mx"),
+    "activation_quantize, rms_norm_quantize": coded,
 }
 
 

@@ -75,6 +75,18 @@ def activated(change=None, function="silu", packed=False):
     return lambda x, up, probs, mask: ops.activation(x, up, probs, mask, function, packed, 1.0, 1.0), list(operands.values())
 
 
+def activated_codes(change=None, packed=False, granularity="1x128", rule="exact", row=True):
+    operands = {"x": torch.ones(6, 8), "up": torch.ones(6, 8), "probs": torch.ones(6), "mask": torch.ones(6, dtype=torch.uint8)} | (change or {})
+    return lambda x, up, probs, mask: ops.activation_quantize(
+        x, up, probs, mask, "silu", packed, 1.0, 1.0, E4M3, granularity, rule, row, True
+    ), list(operands.values())
+
+
+def normed_codes(change=None, eps=1e-5, format=E4M3, rule="exact"):
+    operands = {"x": torch.ones(6, 8), "residual": torch.ones(6, 8), "weight": torch.ones(8)} | (change or {})
+    return lambda x, residual, weight: ops.rmsnorm_quantize(x, residual, weight, eps, False, format, "row", rule), list(operands.values())
+
+
 def loss(change=None, smoothing=0.0, z_loss=0.0, soft_cap=0.0):
     operands = {"logits": torch.ones(6, 8), "target": torch.zeros(6, dtype=torch.int64)} | (change or {})
     return lambda logits, target: ops.cross_entropy(logits, target, -100, smoothing, z_loss, soft_cap), list(operands.values())
@@ -191,6 +203,18 @@ REFUSED = {
     "activation of gaps": activated({"x": ones(6, 16)[:, ::2]}),
     "activation without a name": activated(function="swish"),
     "activation packed beside a gate": activated(packed=True),
+    "codes of an activation of another shape": activated_codes({"up": ones(6, 4)}),
+    "codes of an activation of a vector": activated_codes({"x": ones(8), "up": ones(8), "probs": ones(())}),
+    "codes of an activation of float64": activated_codes({"x": ones(6, 8).double()}),
+    "codes of an activation packed beside a gate": activated_codes(packed=True),
+    "codes of an activation to mx exactly": activated_codes(granularity="mx"),
+    "codes of an activation by no rule": activated_codes(rule="round"),
+    "codes of a norm of another residual": normed_codes({"residual": ones(6, 4)}),
+    "codes of a norm of three dimensions": normed_codes({"x": ones(1, 6, 8), "residual": ones(1, 6, 8)}),
+    "codes of a norm of float64": normed_codes({"x": ones(6, 8).double()}),
+    "codes of a norm of gaps": normed_codes({"x": ones(6, 16)[:, ::2]}),
+    "codes of a norm of an infinite eps": normed_codes(eps=float("inf")),
+    "codes of a norm to float16": normed_codes(format=torch.float16),
     "loss with a target short": loss({"target": torch.zeros(5, dtype=torch.int64)}),
     "loss with a target of 16 bits": loss({"target": torch.zeros(6, dtype=torch.int16)}),
     "loss with a target of gaps": loss({"target": torch.zeros(12, dtype=torch.int64)[::2]}),
@@ -287,6 +311,9 @@ ALLOWED = {
     "dequantize": dequantize(),
     "norm": normed(),
     "activation": activated(),
+    "codes of an activation": activated_codes({"x": ones(6, 16)[:, :8]}),
+    "codes of an activation across": activated_codes({"x": ones(200, 8), "up": ones(200, 8), "probs": ones(200), "mask": torch.ones(200, dtype=torch.uint8)}, row=False),
+    "codes of a norm": normed_codes({"x": ones(6, 8).half(), "residual": ones(6, 8).half()}),
     "loss": loss({"target": torch.zeros(6, dtype=torch.int32)}, 0.1, 1e-3, 30.0),
     "softmax of 16 bits to 32": shared({"x": ones(2, 6, 8).half()}, "log_softmax", 0.5, torch.float32),
     "softmax of nothing": shared({"x": ones(6, 0)}),

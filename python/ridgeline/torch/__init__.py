@@ -11,6 +11,7 @@ from . import checkpoints  # noqa: E402, F401
 from .adamw import AdamW  # noqa: E402
 from .heads import Attention, attention  # noqa: E402
 from ._recipe import DelayedScaling, Recipe, recipe, recipes  # noqa: E402
+from .coded import activation_quantize, rms_norm_quantize  # noqa: E402
 from .config import QuantConfig  # noqa: E402
 from .control import autotune, backends, explain, last_used, reset, set_backend, set_sm_budget  # noqa: E402
 from .conversion import convert, quantize_  # noqa: E402
@@ -61,6 +62,7 @@ __all__ = [
     "SwiGLU",
     "SwapReport",
     "activation",
+    "activation_quantize",
     "attention",
     "autocast_fp8",
     "autotune",
@@ -85,6 +87,7 @@ __all__ = [
     "quantize_",
     "quantized_weights",
     "rms_norm",
+    "rms_norm_quantize",
     "recipe",
     "recipes",
     "reset",

@@ -248,13 +248,13 @@ def rms_norm(
             rms_norm, (input, weight, residual), input, normalized_shape, weight, eps, residual=residual, zero_centred=zero_centred
         )
         return traced
-    dims = _normalised_dims("rms_norm", input, normalized_shape, weight=weight)
+    dims = normalised_dims("rms_norm", input, normalized_shape, weight=weight)
     if eps is None:
         eps = torch.finfo(torch.float64 if input.dtype == torch.float64 else torch.float32).eps
     rows, more = rows_of(input, dims), None if residual is None else rows_of(residual, dims)
     factor = weight if weight is None or dims == 1 else weight.flatten()
     if factor is not None and factor.dtype != input.dtype:
-        factor = _wide(factor, input.dtype)
+        factor = wide(factor, input.dtype)
     if more is None:
         out = _rmsnorm(rows, factor, eps, zero_centred)[0]
         return out if dims == 1 else out.view(input.shape)
@@ -287,11 +287,11 @@ def layer_norm(
             layer_norm, tensors, input, normalized_shape, weight, bias, eps, residual=residual, zero_centred=zero_centred
         )
         return traced
-    dims = _normalised_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    dims = normalised_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     rows, more = rows_of(input, dims), None if residual is None else rows_of(residual, dims)
     factor, added = (one if one is None or dims == 1 else one.flatten() for one in (weight, bias))
     if any(one is not None and one.dtype != input.dtype for one in (factor, added)):
-        factor, added = (None if one is None else _wide(one, input.dtype) for one in (factor, added))
+        factor, added = (None if one is None else wide(one, input.dtype) for one in (factor, added))
         if factor is None and added is not None:  # whose dtype says that of the bias
             factor = torch.ones_like(added, requires_grad=False)
     if more is None:
@@ -329,11 +329,17 @@ def activation(
         return traced
     if x.dim() == 0:
         raise ValueError("activation: the input has no dimension; give [..., columns]")
+    factors = row_factors(x, probs, mask)
+    return _activation(rows_of(x), None if up is None else rows_of(up), *factors, function, packed, alpha, limit)
+
+
+def row_factors(x: torch.Tensor, probs: torch.Tensor | None, mask: torch.Tensor | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """Factors and mask of the rows of x as the operators read them."""
     if probs is not None:
         probs = probs.to(torch.float64 if x.dtype == torch.float64 else torch.float32).contiguous()
     if mask is not None:
         mask = (mask.view(torch.uint8) if mask.dtype == torch.bool else mask).contiguous()
-    return _activation(rows_of(x), None if up is None else rows_of(up), probs, mask, function, packed, alpha, limit)
+    return probs, mask
 
 
 def swiglu(
@@ -362,7 +368,7 @@ def gated(
     return activation(x, function, up=up, packed=up is None, probs=probs, mask=mask, alpha=alpha, limit=limit)
 
 
-def _normalised_dims(op: str, input: torch.Tensor, normalized_shape: int | Sequence[int], **vectors: torch.Tensor | None) -> int:
+def normalised_dims(op: str, input: torch.Tensor, normalized_shape: int | Sequence[int], **vectors: torch.Tensor | None) -> int:
     """How many of the last dimensions are normalised; ValueError unless their sizes, and those of weight and bias, are normalized_shape."""
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape or input.shape[-len(shape) :] != shape:
@@ -376,7 +382,7 @@ def _normalised_dims(op: str, input: torch.Tensor, normalized_shape: int | Seque
     return len(shape)
 
 
-def _wide(weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def wide(weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """A weight of another dtype than its input's in one that the operator multiplies by: float32, of float64 its own."""
     return weight.to(torch.float64 if dtype == torch.float64 else torch.float32) if weight.is_floating_point() else weight
 

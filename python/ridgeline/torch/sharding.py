@@ -8,6 +8,7 @@ Sharding along a letter shards each operand that has it and replicates the other
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -279,19 +280,46 @@ def aligned(left: Any, right: Any) -> tuple[Any, Any]:
     return _moved(left, [each for each, _ in places]), _moved(right, [each for _, each in places])
 
 
-def _quantize(*args: Any) -> Any:
-    x, grouping = args[0], args[2]
-    row, column, random = _get(args, 4, True), _get(args, 5, False), _get(args, 6)
+def _coding_rule(
+    args: tuple[Any, ...], at: int, sizes: tuple[int, int], along: str, more: Sequence[str] = ()
+) -> tuple[_Rule, Callable[[], Any]]:
+    """Of an operator whose first results are the codes of a matrix [r, c] of these ``sizes``: grouping, rule, row, column and random
+    words are at ``at``, ``along`` says where shards are made by themselves, and ``more`` are letters of its other results."""
+    grouping, row, column, random = args[at], _get(args, at + 2, True), _get(args, at + 3, False), _get(args, at + 4)
     scales, scales_t = _scales(grouping, "r", "c"), _scales(grouping, "c", "r")
-    rule = _Rule(len(args), ["rc" if row else "", scales if row else "", "cr" if column else "", scales_t if column else ""])
-    rule.letters[0] = "rc"
+    rule = _Rule(len(args), ["rc" if row else "", scales if row else "", "cr" if column else "", scales_t if column else "", *more])
     if random is not None:
-        rule.letters[6] = ""
-    rule.block, rule.ranks = _BLOCK.get(grouping, 1), x.mesh.size()
-    rule.sizes = dict(zip("rc", x.shape))
+        rule.letters[at + 4] = ""
+    rule.block, rule.ranks = _BLOCK.get(grouping, 1), args[0].mesh.size()
+    rule.sizes = dict(zip("rc", sizes))
     made = [scales] * bool(row) + [scales_t] * bool(column)
     # Random words are drawn by the place in the matrix, which a shard does not know.
-    return rule.ways(_independent(rule, made, "rc") if random is None else "")
+    return rule, lambda: rule.ways(_independent(rule, made, along) if random is None else "")
+
+
+def _quantize(*args: Any) -> Any:
+    rule, ways = _coding_rule(args, 2, args[0].shape, "rc")
+    rule.letters[0] = "rc"
+    return ways()
+
+
+def _activation_quantize(*args: Any) -> Any:
+    """As ``_activation``, then alpha, limit, format and how the result is coded."""
+    rows, cols = args[0].shape
+    packed = args[5]
+    rule, ways = _coding_rule(args, 9, (rows, cols // 2 if packed else cols), "r" if packed else "rc")
+    _activation_letters(rule, 0, args, "r" if packed else "rc", "r")
+    return ways()
+
+
+def _rmsnorm_quantize(*args: Any) -> Any:
+    """x, residual, weight, eps, zero_centred, format and how the result is coded; the sum and the factors of rows are results more."""
+    residual = _get(args, 1) is not None
+    rule, ways = _coding_rule(args, 6, args[0].shape, "r", ["rc" if residual else "", "r"])
+    for at, letters in enumerate(("rc", "rc", "c")):
+        if _get(args, at) is not None:
+            rule.letters[at] = letters
+    return ways()
 
 
 def _dequantize(*args: Any) -> Any:
@@ -532,6 +560,8 @@ def register() -> None:
         (ops.gemm_fp8_scaled, _scaled, 4),
         (ops.gemm_fp8_scaled_add_, _scaled_add, 5),
         (ops.quantize, _quantize, 1),
+        (ops.activation_quantize, _activation_quantize, 4),
+        (ops.rmsnorm_quantize, _rmsnorm_quantize, 3),
         (ops.dequantize, _dequantize, 2),
         (ops.rmsnorm, _norm(1, 1, 1, 1), 2),
         (ops.rmsnorm_add, _norm(2, 2, 1, 1), 3),

@@ -1,0 +1,315 @@
+"""activation_quantize and rms_norm_quantize against the operators that they are made of."""
+
+import pytest
+import torch
+
+import ridgeline.torch as rt
+from ridgeline.torch import QuantConfig
+
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+CONFIGS = [
+    QuantConfig("e4m3", "tensorwise"),
+    QuantConfig("e5m2", "rowwise"),
+    QuantConfig("e4m3", "blockwise"),
+    QuantConfig("e4m3", "blockwise", torch.float8_e8m0fnu),
+    QuantConfig("e5m2", "mx"),
+]
+PARTS = ("q", "scale", "q_t", "scale_t")
+ops = torch.ops.ridgeline
+
+
+def words(config):
+    return f"{config.format}-{config.granularity}-{config.rule}"
+
+
+def leaf(*shape, dtype=torch.float32, device="cpu"):
+    return torch.randn(*shape, device=device).to(dtype).requires_grad_()
+
+
+def bits(tensor):
+    return tensor.detach().cpu().contiguous().view(torch.uint8)
+
+
+def same_codes(device, made, wanted):
+    """Bit for bit on a processor; on a GPU numbers are within the operator's error model, which moves few of them across a middle."""
+    assert (made.grouping, made.shape) == (wanted.grouping, wanted.shape)
+    for name in PARTS:
+        have, want = getattr(made, name), getattr(wanted, name)
+        assert (have is None) == (want is None), name
+        if have is None:
+            continue
+        assert (have.shape, have.dtype) == (want.shape, want.dtype)
+        if device.type == "cpu":
+            assert torch.equal(bits(have), bits(want)), name
+        elif name.startswith("q"):
+            assert (bits(have) == bits(want)).float().mean() > 0.99, name
+        else:
+            torch.testing.assert_close(have.float(), want.float(), rtol=1e-5 if have.dtype == torch.float32 else 0, atol=0)
+
+
+def wide(tensor):
+    return None if tensor is None else tensor.detach().float()
+
+
+# ---- activation_quantize
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=words)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_codes_are_those_of_the_activation_in_float32(device, dtype, config):
+    x, up = leaf(131, 300, dtype=dtype, device=device).detach(), leaf(131, 300, dtype=dtype, device=device).detach()
+    probs, mask = torch.rand(131, device=device), torch.arange(131, device=device) % 3 != 0
+    for given in ({}, {"up": up}, {"packed": True}, {"up": up, "probs": probs, "mask": mask}):
+        for transpose in (False, True):
+            made = rt.activation_quantize(x, "gelu", config, **given, transpose=transpose)
+            exact = {name: wide(one) if name == "up" else one for name, one in given.items()}
+            same_codes(device, made, rt.quantize(rt.activation(x.float(), "gelu", **exact), config, transpose=transpose))
+            assert made.dtype == dtype and not made.requires_grad
+
+
+@pytest.mark.parametrize("function", ["silu", "gelu", "gelu_tanh", "relu", "relu2", "clamped_silu"])
+def test_every_function_and_its_constants(device, function):
+    x, up = torch.randn(40, 96, device=device), torch.randn(40, 96, device=device)
+    made = rt.activation_quantize(x, function, up=up, alpha=1.25, limit=0.75)
+    same_codes(device, made, rt.quantize(rt.activation(x, function, up=up, alpha=1.25, limit=0.75)))
+
+
+def test_nothing_is_rounded_to_16_bits_in_between(device):
+    x = torch.randn(128, 512, device=device, dtype=torch.bfloat16)
+    assert not torch.equal(bits(rt.activation_quantize(x, packed=True).q), bits(rt.quantize(rt.swiglu(x)).q))
+    norm = rt.rms_norm(x, 512)
+    assert not torch.equal(bits(rt.rms_norm_quantize(x, 512).q), bits(rt.quantize(norm).q))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gradients_are_those_of_the_activation(device, dtype):
+    upstream = torch.randn(20, 48, device=device).to(dtype)
+    mask = torch.arange(20, device=device) % 4 != 1
+
+    def inputs():
+        torch.manual_seed(3)
+        return [leaf(20, 48, dtype=dtype, device=device), leaf(20, 48, dtype=dtype, device=device), leaf(20, device=device)]
+
+    def found(call, count):
+        given = inputs()
+        return torch.autograd.grad(call(*given), given[:count], upstream)
+
+    for call, plain, count in (
+        (lambda x, up, probs: rt.activation_quantize(x, "gelu", up=up, probs=probs, mask=mask), lambda x, up, probs: rt.activation(x, "gelu", up=up, probs=probs, mask=mask), 3),
+        (lambda x, up, probs: rt.activation_quantize(x), lambda x, up, probs: rt.activation(x), 1),
+    ):
+        for have, want in zip(found(lambda *given: call(*given).dequantize(), count), found(plain, count), strict=True):
+            assert torch.equal(have, want)
+    packed = leaf(20, 96, dtype=dtype, device=device)
+    (have,) = torch.autograd.grad(rt.activation_quantize(packed, packed=True).dequantize(), packed, upstream)
+    (want,) = torch.autograd.grad(rt.swiglu(packed), packed, upstream)
+    assert torch.equal(have, want)
+    only = inputs()[2]
+    (of_probs,) = torch.autograd.grad(rt.activation_quantize(packed.detach(), packed=True, probs=only).dequantize(), only, upstream)
+    (want,) = torch.autograd.grad(rt.swiglu(packed.detach(), probs=only), only, upstream)
+    assert torch.equal(of_probs, want)
+
+
+def test_a_product_reads_the_codes_and_backward_keeps_no_wide_result(device):
+    x, weight = leaf(64, 256, device=device, dtype=torch.bfloat16), leaf(32, 128, device=device, dtype=torch.bfloat16)
+    upstream = torch.randn(64, 32, device=device).bfloat16()
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        made = rt.activation_quantize(x, packed=True, transpose=True)
+        out = rt.gemm_fp8(made, weight, trans_b=True)
+    assert not any(t.shape == (64, 128) and t.element_size() > 1 for t in saved) and any(t is x for t in saved)
+    dx, dw = torch.autograd.grad(out, (x, weight), upstream)
+    y = rt.swiglu(x.detach().float()).requires_grad_()  # what is rounded, in float32
+    codes = rt.quantize(y, transpose=True)
+    again = weight.detach().requires_grad_()
+    expected = rt.gemm_fp8(codes, again, trans_b=True, out_dtype=torch.bfloat16)
+    dy, dw_expected = torch.autograd.grad(expected, (y, again), upstream)
+    torch.testing.assert_close(out, expected)
+    torch.testing.assert_close(dw, dw_expected)
+    (dx_expected,) = torch.autograd.grad(rt.swiglu(x), x, dy.bfloat16())
+    if device.type == "cpu":
+        assert torch.equal(out, expected) and torch.equal(dw, dw_expected)
+    torch.testing.assert_close(dx, dx_expected, rtol=2e-2, atol=2e-2)
+
+
+def test_gradients_are_differentiated_again(device):
+    upstream = torch.randn(6, 12, device=device)
+
+    def twice(call, *inputs):
+        first = torch.autograd.grad(call(*inputs), inputs, upstream, create_graph=True)
+        return torch.autograd.grad(sum(each.square().sum() for each in first), inputs)
+
+    x, r, w = leaf(6, 12, device=device), leaf(6, 12, device=device), leaf(12, device=device)
+    both = leaf(6, 24, device=device)
+    pairs = [
+        (lambda t: rt.activation_quantize(t, packed=True).dequantize(), lambda t: rt.swiglu(t), (both,)),
+        (lambda x, w: rt.rms_norm_quantize(x, 12, w, 1e-3).dequantize(), lambda x, w: rt.rms_norm(x, 12, w, 1e-3), (x, w)),
+        (lambda x, r, w: rt.rms_norm_quantize(x, 12, w, 1e-3, residual=r)[0].dequantize(), lambda x, r, w: rt.rms_norm(x, 12, w, 1e-3, residual=r)[0], (x, r, w)),
+    ]
+    for call, plain, inputs in pairs:
+        for have, want in zip(twice(call, *inputs), twice(plain, *inputs), strict=True):
+            torch.testing.assert_close(have, want, rtol=1e-4, atol=1e-5)
+
+
+# ---- rms_norm_quantize
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=words)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_codes_are_those_of_the_norm_in_float32(device, dtype, config):
+    x, residual = leaf(131, 300, dtype=dtype, device=device).detach(), leaf(131, 300, dtype=dtype, device=device).detach()
+    narrow, factor = torch.randn(300, device=device).to(dtype), torch.randn(300, device=device)
+    for weight, zero_centred in ((None, False), (narrow, False), (factor, True)):
+        for transpose in (False, True):
+            made = rt.rms_norm_quantize(x, 300, weight, 1e-3, config, zero_centred=zero_centred, transpose=transpose)
+            plain = rt.rms_norm(x.float(), 300, wide(weight), 1e-3, zero_centred=zero_centred)
+            same_codes(device, made, rt.quantize(plain, config, transpose=transpose))
+        made, total = rt.rms_norm_quantize(x, 300, weight, 1e-3, config, residual=residual, zero_centred=zero_centred)
+        assert torch.equal(total, x + residual) and made.dtype == dtype
+        same_codes(device, made, rt.quantize(rt.rms_norm(total.float(), 300, wide(weight), 1e-3, zero_centred=zero_centred), config))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("zero_centred", [False, True])
+def test_gradients_are_those_of_the_norm(device, dtype, zero_centred):
+    x, r, w = leaf(20, 48, dtype=dtype, device=device), leaf(20, 48, dtype=dtype, device=device), leaf(48, device=device)
+    upstream, of_sum = torch.randn(20, 48, device=device).to(dtype), torch.randn(20, 48, device=device).to(dtype)
+
+    def gradients(norm):
+        alone = norm(x, w)
+        yield from torch.autograd.grad(alone, (x, w), upstream)
+        y, total = norm(x, w, r)
+        yield from torch.autograd.grad((y, total), (x, r, w), (upstream, of_sum), retain_graph=True)
+        yield from torch.autograd.grad(y, (r, w), upstream, retain_graph=True)
+        found = torch.autograd.grad(total, (x, r, w), of_sum, allow_unused=True)
+        yield from found[:2]
+        assert found[2] is None or not found[2].any()
+
+    def coded(x, w, r=None):
+        made = rt.rms_norm_quantize(x, 48, w, 1e-4, residual=r, zero_centred=zero_centred)
+        return made.dequantize() if r is None else (made[0].dequantize(), made[1])
+
+    def plain(x, w, r=None):
+        return rt.rms_norm(x, 48, w, 1e-4, residual=r, zero_centred=zero_centred)
+
+    for have, want in zip(gradients(coded), gradients(plain), strict=True):
+        assert have.dtype == want.dtype
+        if device.type == "cpu":
+            assert torch.equal(have, want)
+        torch.testing.assert_close(have, want, rtol=2e-2 if dtype != torch.float32 else 1e-4, atol=1e-3)
+
+
+# ---- Both
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled_without_a_break(device, dynamic):
+    torch._dynamo.reset()
+    weight, factor = leaf(24, 64, device=device), leaf(64, device=device)
+
+    def block(x, r):
+        made, total = rt.rms_norm_quantize(x, 64, factor, 1e-5, residual=r, transpose=True)
+        up = rt.gemm_fp8(made, weight.repeat(2, 1), trans_b=True)
+        down = rt.gemm_fp8(rt.activation_quantize(up, packed=True, transpose=True), weight[:, :24].contiguous(), trans_b=True)
+        return down + total[:, :24]
+
+    compiled = torch.compile(block, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    for rows in (32, 48):
+        x, r, upstream = leaf(rows, 64, device=device), leaf(rows, 64, device=device), torch.randn(rows, 24, device=device)
+        inputs = (x, r, weight, factor)
+        want, have = block(x, r), compiled(x, r)
+        torch.testing.assert_close(have, want)
+        for ours, theirs in zip(torch.autograd.grad(have, inputs, upstream), torch.autograd.grad(want, inputs, upstream), strict=True):
+            torch.testing.assert_close(ours, theirs)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x, r), want)
+
+
+def opcheck_arguments(device):
+    x, up = torch.randn(6, 40, device=device), torch.randn(6, 40, device=device)
+    probs, mask = torch.rand(6, device=device), torch.ones(6, dtype=torch.uint8, device=device)
+    random = torch.tensor([3, 5], device=device)
+    e4m3, e5m2 = torch.float8_e4m3fn, torch.float8_e5m2
+    yield ops.activation_quantize.default, (x, up, probs, mask, "silu", False, 1.0, 1.0, e4m3, "1x128", "exact", True, True)
+    yield ops.activation_quantize.default, (x.bfloat16(), None, None, None, "gelu", True, 1.0, 1.0, e5m2, "mx", "floor", False, True, random)
+    yield ops.activation_quantize.default, (x.half(), None, None, None, "relu2", False, 1.0, 1.0, e5m2, "128x128")
+    yield ops.rmsnorm_quantize.default, (x, None, None, 1e-5, False, e4m3, "tensor", "ceil", True, True)
+    yield ops.rmsnorm_quantize.default, (x, up, probs.new_ones(40), 1e-5, True, e4m3, "row", "exact", True, False, random)
+    yield ops.rmsnorm_quantize.default, (x.bfloat16(), up.bfloat16(), probs.new_ones(40), 1e-5, False, e5m2, "mx", "even", False, True)
+
+
+@pytest.mark.parametrize("index", range(6))
+def test_opcheck(device, index):
+    op, arguments = list(opcheck_arguments(device))[index]
+    tests = ("test_schema", "test_autograd_registration", "test_faketensor")  # the rest compares 8-bit floats, for which torch has no allclose
+    torch.library.opcheck(op, arguments, test_utils=tests)
+
+
+@pytest.mark.deterministic
+def test_stochastic_rounding_repeats_with_its_seed_and_differs_without(device):
+    config = QuantConfig(rounding="stochastic")
+    x = torch.randn(64, 96, device=device)
+    seed = torch.tensor([7, 11], device=device)
+    for call in (lambda **more: rt.activation_quantize(x, config=config, **more), lambda **more: rt.rms_norm_quantize(x, 96, config=config, **more)):
+        first, second = bits(call(seed=seed).q), bits(call().q)
+        assert torch.equal(first, bits(call(seed=seed).q)) and not torch.equal(first, second) and not torch.equal(second, bits(call().q))
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=words)
+def test_no_rows_and_operands_that_are_not_dense(device, config):
+    empty = torch.empty(0, 32, device=device, requires_grad=True)
+    made = rt.activation_quantize(empty, config=config, packed=True, transpose=True)
+    assert made.shape == (0, 16) and made.q_t.shape == (16, 0)
+    made.dequantize().sum().backward()
+    norm = rt.rms_norm_quantize(empty, 32, config=config, transpose=True)
+    assert norm.shape == (0, 32)
+    norm.dequantize().sum().backward()
+    whole = torch.randn(40, 160, device=device)
+    for x in (whole[:, :64], whole[:, ::2], whole[:1, :64].expand(40, 64), whole.t()):
+        same_codes(device, rt.activation_quantize(x, config=config), rt.activation_quantize(x.contiguous(), config=config))
+        width = x.shape[1]
+        same_codes(device, rt.rms_norm_quantize(x, width, config=config), rt.rms_norm_quantize(x.contiguous(), width, config=config))
+    same_codes(device, rt.activation_quantize(whole[:, :80], config=config, up=whole[:, 80:]), rt.activation_quantize(whole, config=config, packed=True))
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda x: rt.activation_quantize(x, "swish"), ValueError, 'activation_quantize: function="swish" is unknown; use one of silu, gelu'),
+        (lambda x: rt.activation_quantize(x[None]), ValueError, r"activation_quantize: the input has 3 dimensions; give a matrix, for instance x.flatten\(0, -2\)"),
+        (lambda x: rt.activation_quantize(x.double()), TypeError, "activation_quantize: the input is torch.float64; give torch.float32, torch.bfloat16 or torch.float16$"),
+        (lambda x: rt.activation_quantize(x, up=x[:, :3]), ValueError, r"activation_quantize: up is torch.float32 of shape \[4, 3\]; give torch.float32 of shape \[4, 6\]"),
+        (lambda x: rt.activation_quantize(x[:, :5], packed=True), ValueError, "activation_quantize: a packed input has 5 columns"),
+        (lambda x: rt.activation_quantize(x, limit=-1.0), ValueError, "activation_quantize: a limit of -1 is not possible"),
+        (lambda x: rt.activation_quantize(x, config="tensorwise"), ValueError, "activation_quantize: config='tensorwise'; give a QuantConfig"),
+        (lambda x: rt.activation_quantize(x, config=QuantConfig(rounding="stochastic"), seed=x[0]), TypeError, "activation_quantize: random is torch.float32 of shape .6.; give two 64-bit words"),
+        (lambda x: ops.activation_quantize(x, None, None, None, "silu", False, 1.0, 1.0, torch.float8_e4m3fn, "blob"), ValueError, 'activation_quantize: granularity "blob" is unknown; use one of tensor'),
+        (lambda x: ops.activation_quantize(x, None, None, None, "silu", False, 1.0, 1.0, torch.float8_e4m3fn, "mx"), ValueError, "activation_quantize: mx scales are powers of two"),
+        (lambda x: ops.activation_quantize(x, None, None, None, "silu", False, 1.0, 1.0, torch.float16, "row"), TypeError, "activation_quantize: format is torch.float16"),
+        (lambda x: rt.rms_norm_quantize(x, 7), ValueError, "rms_norm_quantize: the last dimensions of the input"),
+        (lambda x: rt.rms_norm_quantize(x[None], 6), ValueError, "rmsnorm_quantize: the input has 3 dimensions; give a matrix"),
+        (lambda x: rt.rms_norm_quantize(x.double(), 6), TypeError, "rmsnorm_quantize: the input is torch.float64"),
+        (lambda x: rt.rms_norm_quantize(x, 6, eps=-1.0), ValueError, "rmsnorm_quantize: an eps of -1"),
+        (lambda x: rt.rms_norm_quantize(x, 6, zero_centred=True), ValueError, "rmsnorm_quantize: zero_centred is about the weight"),
+        (lambda x: rt.rms_norm_quantize(x, 6, residual=x[:2]), ValueError, "rmsnorm_quantize: residual is torch.float32 of shape .2, 6."),
+        (lambda x: rt.rms_norm_quantize(x, 6, x[0].long()), ValueError, "rmsnorm_quantize: weight is torch.int64"),
+        (lambda x: ops.rmsnorm_quantize(x, None, None, 1e-5, False, torch.float8_e4m3fn, "row", "exact", False), ValueError, "rmsnorm_quantize: neither row nor column"),
+        (lambda x: rt.activation_quantize(x.requires_grad_()).q.float().sum().backward(), RuntimeError, "does not require grad"),
+        (lambda x: ops.activation_quantize(x.requires_grad_(), None, None, None, "silu", False, 1.0, 1.0, torch.float8_e4m3fn, "row")[0].float().sum().backward(), NotImplementedError, "activation_quantize: no derivative"),
+        (lambda x: ops.rmsnorm_quantize(x.requires_grad_(), None, None, 1e-5, False, torch.float8_e4m3fn, "row")[5].sum().backward(), NotImplementedError, "rmsnorm_quantize: no derivative"),
+    ],
+)
+def test_mistakes_say_what_to_do(device, call, error, message):
+    with pytest.raises(error, match=message):
+        call(torch.ones(4, 6, device=device))
+
+
+def test_torch_fx_keeps_them_as_one_step(on_cpu):
+    class Both(torch.nn.Module):
+        def forward(self, x):
+            return rt.activation_quantize(x, packed=True).dequantize(), rt.rms_norm_quantize(x, (16,)).dequantize()
+
+    graph = torch.fx.symbolic_trace(Both())
+    x = torch.randn(4, 16)
+    assert all(torch.equal(have, want) for have, want in zip(graph(x), Both()(x), strict=True))
+    assert {node.target for node in graph.graph.nodes} >= {rt.activation_quantize, rt.rms_norm_quantize}
