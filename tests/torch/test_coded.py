@@ -313,3 +313,188 @@ def test_torch_fx_keeps_them_as_one_step(on_cpu):
     x = torch.randn(4, 16)
     assert all(torch.equal(have, want) for have, want in zip(graph(x), Both()(x), strict=True))
     assert {node.target for node in graph.graph.nodes} >= {rt.activation_quantize, rt.rms_norm_quantize}
+
+
+# ---- Layers that read what the module before them made
+
+
+class Calls(torch.utils._python_dispatch.TorchDispatchMode):
+    """Which of our operators run, and how often."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = str(func)
+        if name.startswith("ridgeline."):
+            name = name.split(".")[1]
+            self.count[name] = self.count.get(name, 0) + 1
+        return func(*args, **(kwargs or {}))
+
+
+class Mlp(torch.nn.Module):
+    """Norm, product, SwiGLU, product, with a residual; ``fused``: each layer is given to the module before it."""
+
+    def __init__(self, device, dtype, fused=True, config=None):
+        super().__init__()
+        self.norm, self.act, self.fused = rt.RMSNorm(64, 1e-5, device=device, dtype=dtype), rt.SwiGLU(), fused
+        make = rt.Linear if config is None else lambda *sizes, **more: rt.Fp8Linear(*sizes, **more, config=config)
+        self.gate_up, self.down = make(64, 96, device=device, dtype=dtype), make(48, 64, device=device, dtype=dtype, bias=False)
+        torch.nn.init.normal_(self.norm.weight)
+
+    def forward(self, x, residual):
+        if self.fused:
+            both, total = self.norm(x, residual, into=self.gate_up)
+            return self.act(both, into=self.down) + total
+        y, total = self.norm(x, residual)
+        return self.down(self.act(self.gate_up(y))) + total
+
+
+def both_ways(device, dtype, config, backward=True, **options):
+    torch.manual_seed(5)
+    fused = Mlp(device, dtype, config=config)
+    plain = Mlp(device, dtype, False, config)
+    plain.load_state_dict(fused.state_dict())
+    x, r, upstream = (torch.randn(4, 16, 64, device=device).to(dtype) for _ in range(3))
+    found = []
+    for model in (fused, plain):
+        inputs = x.clone().requires_grad_(), r.clone().requires_grad_()
+        out = model(*inputs)
+        found.append([out, *(torch.autograd.grad(out, (*inputs, *model.parameters()), upstream) if backward else ())])
+    return found
+
+
+@pytest.mark.parametrize("granularity", ["tensorwise", "rowwise", "blockwise", "mx"])
+def test_layers_read_the_codes_of_the_module_before_them(device, granularity):
+    config = QuantConfig("hybrid", granularity)
+    fused, plain = both_ways(device, torch.float32, config)
+    for have, want in zip(fused, plain, strict=True):
+        assert have.shape == want.shape
+        if device.type == "cpu":  # of float32 both are rounded once, from the same numbers
+            assert torch.equal(have, want)
+    model = Mlp(device, torch.bfloat16, config=config)
+    x, r = torch.randn(4, 16, 64, device=device).bfloat16().requires_grad_(), torch.randn(4, 16, 64, device=device).bfloat16()
+    with Calls() as calls:
+        out = model(x, r)
+    assert out.shape == x.shape and out.dtype == torch.bfloat16
+    assert calls.count["activation_quantize"] == calls.count["rmsnorm_quantize"] == 1 and not {"activation", "rmsnorm", "rmsnorm_add"} & calls.count.keys()
+    assert calls.count["quantize"] == 2  # the weights
+    with rt.quantized_weights(model), torch.no_grad():
+        model(x, r)
+        with Calls() as calls:
+            again = model(x, r)
+        assert "quantize" not in calls.count and torch.equal(again, out)
+
+
+def test_one_norm_for_several_layers(device):
+    norm = rt.RMSNorm(64, 1e-5, device=device)
+    layers = [rt.Fp8Linear(64, width, device=device, config=QuantConfig(granularity="blockwise")) for width in (32, 16, 48)]
+    x = torch.randn(2, 16, 64, device=device, requires_grad=True)
+    with Calls() as calls:
+        outs = norm(x, into=layers)
+    assert [out.shape for out in outs] == [(2, 16, 32), (2, 16, 16), (2, 16, 48)] and calls.count["rmsnorm_quantize"] == 1
+    want = [layer(norm(x)) for layer in layers]
+    parameters = [x, norm.weight, *(layer.weight for layer in layers)]
+    for have, right in zip([*outs, *torch.autograd.grad(sum(map(torch.sum, outs)), parameters)], [*want, *torch.autograd.grad(sum(map(torch.sum, want)), parameters)], strict=True):
+        torch.testing.assert_close(have, right, rtol=1e-3, atol=1e-3)
+    layers[1].config = QuantConfig(granularity="rowwise")
+    with Calls() as calls:
+        norm(x, into=layers)
+    assert "rmsnorm_quantize" not in calls.count and calls.count["rmsnorm"] == 1
+
+
+OTHERWISE = {
+    "high precision": lambda model: None,
+    "a recipe": lambda model: rt.swap_linears(model, rt.recipe("rowwise_with_gw_hp")),
+    "sums": lambda model: rt.swap_linears(model, QuantConfig(sums="promoted")),
+    "delayed": lambda model: rt.swap_linears(model, "delayed"),
+    "a subclass": lambda model: setattr(model, "down", type("Other", (torch.nn.Linear,), {})(48, 64, bias=False)) or setattr(model, "gate_up", torch.nn.Linear(64, 96)),
+    "a parametrisation": lambda model: [torch.nn.utils.parametrizations.weight_norm(layer) for layer in rt.swap_linears(model, QuantConfig()) and (model.gate_up, model.down)],
+}
+
+
+@pytest.mark.parametrize("kind", OTHERWISE)
+def test_other_layers_get_the_rows_themselves(on_cpu, device, kind):
+    fused = Mlp(device, torch.float32)
+    OTHERWISE[kind](fused)
+    x, r = torch.randn(3, 64), torch.randn(3, 64)
+    with Calls() as calls:
+        have = fused(x, r)
+    fused.fused = False
+    assert torch.equal(have, fused(x, r)) and not {"activation_quantize", "rmsnorm_quantize"} & calls.count.keys()
+
+
+def test_blocks_that_decide_about_layers_decide_here(on_cpu, device):
+    model, x, r = Mlp(device, torch.float32, config=QuantConfig()), torch.randn(3, 64), torch.randn(3, 64)
+    high = Mlp(device, torch.float32)
+
+    def fused(model, x=x):
+        with Calls() as calls:
+            model(x, r.to(x.dtype))
+        return calls.count.get("activation_quantize", 0) == 1
+
+    assert fused(model) and not fused(high)
+    with rt.autocast_fp8(enabled=False):
+        assert not fused(model)
+    with rt.autocast_fp8(recipe="blockwise"):
+        assert fused(model) and fused(high)
+    with rt.statistics(model):
+        assert not fused(model) and fused(Mlp(device, torch.float32, config=QuantConfig()))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        with Calls() as calls:
+            model(x, r)  # what the norm reads is float32, and what gate_up makes is not
+        assert "rmsnorm_quantize" not in calls.count and calls.count["activation_quantize"] == 1
+    rt.quantize_(model, "tensorwise")
+    assert fused(model)
+    with pytest.raises(TypeError, match="b is torch.float32"):
+        Mlp(device, torch.float32, config=QuantConfig()).act(torch.randn(3, 96).bfloat16(), into=rt.Fp8Linear(48, 8))
+    _, tangent = torch.func.jvp(lambda t: Mlp(device, torch.float32, config=QuantConfig())(t, r), (x,), (torch.ones_like(x),))
+    assert tangent.isfinite().all()
+
+
+def test_a_main_grad_collects_what_codes_give(device):
+    layer = rt.Fp8Linear(32, 16, bias=False, device=device)
+    layer.weight.main_grad = torch.zeros(16, 32, device=device)
+    x = torch.randn(16, 64, device=device, requires_grad=True)
+    rt.SwiGLU()(x, into=layer).sum().backward()
+    assert layer.weight.grad is None and x.grad.any()
+    other = rt.Fp8Linear(32, 16, bias=False, device=device)
+    other.load_state_dict(layer.state_dict())
+    rt.SwiGLU()(x, into=other).sum().backward()
+    torch.testing.assert_close(other.weight.grad, layer.weight.main_grad)
+
+
+@pytest.mark.parametrize("config", [None, QuantConfig(granularity="blockwise")], ids=str)
+def test_layers_behind_modules_compile_without_a_break(device, config):
+    torch._dynamo.reset()
+    model = Mlp(device, torch.float32, config=config)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    x, r, upstream = (torch.randn(2, 16, 64, device=device, requires_grad=at < 2) for at in range(3))
+    want, have = model(x, r), compiled(x, r)
+    torch.testing.assert_close(have, want)
+    inputs = x, r, *model.parameters()
+    for ours, theirs in zip(torch.autograd.grad(have, inputs, upstream), torch.autograd.grad(want, inputs, upstream), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_codes_without_the_transpose_name_what_is_missing(device):
+    layer = rt.Fp8Linear(32, 16, device=device)
+    codes = rt.activation_quantize(torch.randn(16, 64, device=device), packed=True)
+    with pytest.raises(ValueError, match="a has no scales along the sum of b's gradient; make it with transpose=True"):
+        layer(codes)
+    with torch.no_grad():
+        assert layer(codes).shape == (16, 16)
+
+
+def test_torch_fx_decides_when_the_graph_runs_whether_there_are_layers(on_cpu, device):
+    layer, x = rt.Fp8Linear(8, 4), torch.randn(3, 16)
+    graph = torch.fx.symbolic_trace(rt.SwiGLU())
+    assert torch.equal(graph(x), rt.SwiGLU()(x)) and torch.equal(graph(x, into=layer), layer(rt.activation_quantize(x, packed=True, transpose=True)))
+    norm = rt.RMSNorm(16)
+    graph = torch.fx.symbolic_trace(norm)
+    assert torch.equal(graph(x), norm(x))
+    wide = rt.Fp8Linear(16, 4)
+    assert torch.equal(graph(x, into=wide), norm(x, into=wide))
+    traced, r = torch.fx.symbolic_trace(Mlp(device, torch.float32, config=QuantConfig()).eval()), torch.randn(3, 64)
+    assert traced(torch.randn(3, 64), r).shape == (3, 64)

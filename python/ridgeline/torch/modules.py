@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar, Union
 
 import torch
 from torch.nn.utils import parametrize
@@ -14,9 +15,10 @@ from torch.overrides import handle_torch_function, has_torch_function_variadic
 
 from . import delayed, observe, products, sharding
 from ._recipe import Config, RecipeLike, as_config, as_recipe, delayed_of, describe
+from .coded import activation_quantize, rms_norm_quantize
 from .config import QuantConfig
 from .kept import KeptWeights, factor
-from .ops import ActivationFunction, _gemm, _gemm_fp8, embedding, gated, gemm, gemm_fp8, layer_norm, rms_norm
+from .ops import ActivationFunction, _gemm, _gemm_fp8, autocast_dtype, embedding, gated, gemm, gemm_fp8, layer_norm, rms_norm, transformed
 from .precision import in_force
 from .quantized import QuantizedTensor
 
@@ -142,6 +144,8 @@ def linear_fp8(
         if bias is not None and bias.dtype != input.dtype:
             bias = bias.to(input.dtype)
         multiple = products.rows_multiple(x, config.granularity, torch.is_grad_enabled() and weight.requires_grad)
+        if type(x) is QuantizedTensor:  # codes stay as they are
+            multiple = 1
         if multiple == 1 and plain:  # the operator itself, as in linear
             out = _gemm_fp8(x, factor, False, True, None, *config.words, main_grad, bias)
         elif multiple == 1:
@@ -193,6 +197,9 @@ class Linear(torch.nn.Linear):
 
 class Fp8Linear(torch.nn.Linear):
     """torch.nn.Linear whose products are made of 8-bit floats, as its recipe ``config`` says; parameters keep their dtype.
+
+    The input may be codes, a QuantizedTensor [rows, in_features] that was made by the layer's QuantConfig, with those of the transpose
+    for the weight's gradient. ``SwiGLU`` and ``RMSNorm`` make them (``into``).
 
     config  a QuantConfig (all three products alike), a Recipe (each apart), or the name of one; ValueError for high precision in all
             three, which is ``Linear``. ``convert`` and ``swap_linears`` change it later
@@ -309,10 +316,128 @@ def _of_8_bits(given: RecipeLike) -> Config:
     return config
 
 
+Layers = Union[torch.nn.Module, Sequence[torch.nn.Module]]
+
+
+class _Codes(NamedTuple):
+    """How layers read the rows that are made for them: by which config, and whether gradients of their weights need the transpose."""
+
+    config: QuantConfig
+    transpose: bool
+
+
+def _codes_for(layer: torch.nn.Module, x: torch.Tensor) -> _Codes | None:
+    """How ``layer`` reads rows that are made of x, where codes that come with them serve it; None: it wants the rows themselves, to
+    multiply in high precision, by a Recipe, padded, in parts, or to be looked at."""
+    if not isinstance(layer, (Linear, Fp8Linear)):
+        return None
+    weight: object = layer._parameters.get("weight")
+    own = layer.config if isinstance(layer, Fp8Linear) else None
+    config = in_force(own)
+    if isinstance(weight, QuantizedTensor):
+        config = own if config is not None else None  # what the codes were made for
+    elif not isinstance(weight, torch.Tensor) or type(weight) not in _PLAIN or (weight.dtype != x.dtype and autocast_dtype(x.device.type) is None):
+        return None
+    if type(config) is not QuantConfig or config.sums is not None:
+        return None
+    if observe.looks_at(layer) or (not torch.compiler.is_compiling() and transformed()):
+        return None
+    gradient = torch.is_grad_enabled() and weight.requires_grad
+    multiple = products.rows_multiple(x, config.granularity, gradient)
+    if multiple != 1 and x.shape[:-1].numel() % multiple != 0:
+        return None
+    return _Codes(replace(config, rounding="nearest"), gradient)  # gradients alone are rounded at random
+
+
+def _into(
+    layers: Layers, x: torch.Tensor, plain: Callable[[], torch.Tensor], coded: Callable[[_Codes], torch.Tensor] | None
+) -> Any:
+    """What ``layers`` make of rows that are made of x: from codes of ``coded`` where all read the same, else of ``plain``."""
+    several = tuple(layers) if isinstance(layers, Sequence) else (layers,)
+    readable = coded is not None and type(x) in _PLAIN and x.dim() > 1 and x.dtype in (torch.bfloat16, torch.float16, torch.float32)
+    # By torch.autocast a layer casts what it reads.
+    readable = readable and autocast_dtype(x.device.type) in (None, x.dtype)
+    found = [_codes_for(layer, x) for layer in several] if readable else [None]
+    first = found[0]
+    if first is None or coded is None or any(each is None or each.config != first.config for each in found):
+        rows = plain()
+        made = [layer(rows) for layer in several]
+    else:
+        codes = coded(first._replace(transpose=any(each is not None and each.transpose for each in found)))
+        made = [layer(codes) for layer in several]
+        made = [out.view(*x.shape[:-1], out.shape[-1]) for out in made]
+    return made if isinstance(layers, Sequence) else made[0]
+
+
+def _rows(x: Any) -> Any:
+    return x if x is None or x.dim() == 2 else x.flatten(0, -2)
+
+
+def _normalised_into(
+    x: torch.Tensor,
+    residual: torch.Tensor | None,
+    weight: torch.Tensor | None,
+    shape: tuple[int, ...],
+    eps: float | None,
+    zero_centred: bool,
+    into: Layers | None,
+) -> Any:
+    """``rms_norm``, and what layers make of it; one step of a graph of torch.fx where these are known when that runs."""
+    if not isinstance(into, (torch.nn.Module, Sequence, type(None))):
+        return handle_torch_function(_normalised_into, (x, into), x, residual, weight, shape, eps, zero_centred, into)
+    if into is None:
+        return rms_norm(x, shape, weight, eps, residual=residual, zero_centred=zero_centred)
+    totals: list[torch.Tensor] = []
+
+    def alone(made: Any) -> torch.Tensor:
+        norm: torch.Tensor = made if residual is None else made[0]
+        if residual is not None:
+            totals.append(made[1])
+        return norm
+
+    def plain() -> torch.Tensor:
+        return alone(rms_norm(x, shape, weight, eps, residual=residual, zero_centred=zero_centred))
+
+    def coded(how: _Codes) -> torch.Tensor:
+        of_rows = {"residual": _rows(residual), "zero_centred": zero_centred, "transpose": how.transpose}
+        return alone(rms_norm_quantize(_rows(x), shape, weight, eps, how.config, **of_rows))
+
+    made = _into(into, x, plain, coded if len(shape) == 1 else None)
+    return made if residual is None else (made, totals[0].view(x.shape))
+
+
+def _activated_into(
+    x: torch.Tensor,
+    up: torch.Tensor | None,
+    function: ActivationFunction,
+    probs: torch.Tensor | None,
+    mask: torch.Tensor | None,
+    alpha: float,
+    limit: float,
+    into: Layers | None,
+) -> Any:
+    """``gated``, and what layers make of it; one step of a graph of torch.fx where these are known when that runs."""
+    if not isinstance(into, (torch.nn.Module, Sequence, type(None))):
+        return handle_torch_function(_activated_into, (x, into), x, up, function, probs, mask, alpha, limit, into)
+
+    def plain() -> torch.Tensor:
+        return gated(x, up, function, probs=probs, mask=mask, alpha=alpha, limit=limit)
+
+    def coded(how: _Codes) -> torch.Tensor:
+        of_rows = {"probs": None if probs is None else probs.flatten(), "mask": None if mask is None else mask.flatten(), "up": _rows(up)}
+        return activation_quantize(
+            _rows(x), function, how.config, **of_rows, packed=up is None, alpha=alpha, limit=limit, transpose=how.transpose
+        )
+
+    return plain() if into is None else _into(into, x, plain, coded)
+
+
 class RMSNorm(torch.nn.RMSNorm):
     """torch.nn.RMSNorm with Ridgeline's norm; ``zero_centred`` keeps the weight less 1, which weight decay draws to 1.
 
-    Called with a residual it is of input + residual and gives (norm, sum): the next layer's residual comes along.
+    Called with a residual it is of input + residual and gives (norm, sum): the next layer's residual comes along. With ``into``, a layer
+    or a list of them, it gives what they make of the norm, which layers that multiply by one QuantConfig read as 8-bit codes that come
+    with it, rounded once from float32: ``rms_norm_quantize``.
     """
 
     zero_centred: bool = False
@@ -337,12 +462,10 @@ class RMSNorm(torch.nn.RMSNorm):
         if self.zero_centred:
             torch.nn.init.zeros_(self.weight)
 
-    def forward(  # type: ignore[override]
-        self, x: torch.Tensor, residual: torch.Tensor | None = None
-    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-        return rms_norm(
-            x, self.normalized_shape, self.weight, self.eps, residual=residual, zero_centred=self.zero_centred
-        )
+    def forward(self, x: torch.Tensor, residual: torch.Tensor | None = None, *, into: Layers | None = None) -> Any:
+        if into is None:
+            return rms_norm(x, self.normalized_shape, self.weight, self.eps, residual=residual, zero_centred=self.zero_centred)
+        return _normalised_into(x, residual, self.weight, tuple(self.normalized_shape), self.eps, self.zero_centred, into)
 
     @classmethod
     def from_float(cls, module: torch.nn.RMSNorm) -> RMSNorm:
@@ -429,7 +552,9 @@ class Embedding(torch.nn.Embedding):
 class SwiGLU(torch.nn.Module):
     """silu(gate) up in one pass, forward and backward; ``function`` and its constants are those of ``activation``.
 
-    Called with two tensors of one shape, or with one [..., 2 columns] that has the gate's half first.
+    Called with two tensors of one shape, or with one [..., 2 columns] that has the gate's half first. With ``into``, a layer or a list of
+    them, it gives what they make of the result, which layers that multiply by one QuantConfig read as 8-bit codes that come with it,
+    rounded once from float32: ``activation_quantize``.
     """
 
     def __init__(self, function: ActivationFunction = "silu", *, alpha: float = 1.702, limit: float = 7.0) -> None:
@@ -438,9 +563,15 @@ class SwiGLU(torch.nn.Module):
         self.alpha, self.limit = alpha, limit
 
     def forward(
-        self, x: torch.Tensor, up: torch.Tensor | None = None, *, probs: torch.Tensor | None = None, mask: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        return gated(x, up, self.function, probs=probs, mask=mask, alpha=self.alpha, limit=self.limit)
+        self,
+        x: torch.Tensor,
+        up: torch.Tensor | None = None,
+        *,
+        probs: torch.Tensor | None = None,
+        mask: torch.Tensor | None = None,
+        into: Layers | None = None,
+    ) -> Any:
+        return _activated_into(x, up, self.function, probs, mask, self.alpha, self.limit, into)
 
     def extra_repr(self) -> str:
         constants = f", alpha={self.alpha}, limit={self.limit}" if self.function == "clamped_silu" else ""

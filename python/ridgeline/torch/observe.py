@@ -260,6 +260,11 @@ def observer_of(layer: torch.nn.Module, input: object) -> _Observer | _Again | N
     return _ask(_running.call, layer, found)
 
 
+def looks_at(layer: torch.nn.Module) -> bool:
+    """Whether a call of ``layer`` may be looked at, which wants the rows that it reads."""
+    return _blocks > 0 and not torch.compiler.is_compiling() and layer in _observed
+
+
 @contextmanager
 def statistics(
     module: torch.nn.Module, *, every: int = 1, rows: int = 64, hook: Hook | None = None, warn_above: float = 1e-3
