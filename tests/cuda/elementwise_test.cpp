@@ -118,7 +118,8 @@ void check_halves(const std::string& words, std::int64_t gap, std::int64_t first
 TEST(CudaActivation, TakesHalvesOfOneMatrixAtAnyAlignment) {
   const auto stream = gpu::Stream::create(the_device());
   ASSERT_TRUE(stream);
-  for (const char* op : {"activation", "activation_backward", "activation_quantize scaling=mx copies=both"}) {
+  for (const char* op : {"activation", "activation_backward", "activation_quantize scaling=mx copies=both",
+                         "activation_quantize_backward scaling=mx copies=both"}) {
     for (const char* size : {"rows=40 cols=1024", "rows=33 cols=1001", "rows=300 cols=67", "rows=500 cols=3",
                              "rows=3 cols=9001", "rows=2 cols=8"}) {
       for (const char* more : {"dtype=bf16", "dtype=f32", "dtype=f16 probs=1", "dtype=bf16 probs=1 mask=1"}) {

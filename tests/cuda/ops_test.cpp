@@ -65,9 +65,11 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       }
     }
   }
-  if (op.name == "activation_quantize") {
-    // Whole tiles and parts of them, in every granularity; each function in each dtype.
-    for (const char* size : {"rows=256 cols=512", "rows=300 cols=528", "rows=1 cols=4096", "rows=2056 cols=8"}) {
+  if (op.name.starts_with("activation_quantize")) {
+    // Whole tiles and parts of them, in every granularity; each function in each dtype. Of gradients halves that meet
+    // within tiles and within 8 elements.
+    for (const char* size : {"rows=256 cols=512", "rows=300 cols=528", "rows=1 cols=4096", "rows=2056 cols=8",
+                             "rows=140 cols=132", "rows=131 cols=67"}) {
       for (const char* scaling : {"tensor", "tensor amax=given", "row", "1x128", "128x128", "mx"}) {
         for (const char* more : {"dtype=bf16", "dtype=f32 gated=0 probs=1", "dtype=bf16 probs=1 mask=1"}) {
           add(fmt::format("{} scaling={} copies=both {}", size, scaling, more));
@@ -115,7 +117,7 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
     }
     for (const char* function : {"silu", "gelu", "gelu_tanh", "relu", "relu2", "clamped_silu"}) {
       for (const char* more : {"dtype=bf16", "dtype=f16 gated=0", "dtype=f32 gated=0", "dtype=f32 probs=1"}) {
-        const char* const copies = op.name == "activation_quantize" ? " copies=both" : "";
+        const char* const copies = op.name.starts_with("activation_quantize") ? " copies=both" : "";
         add(fmt::format("rows=300 cols=1000 function={} {}{}", function, more, copies));
       }
     }

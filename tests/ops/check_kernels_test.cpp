@@ -30,6 +30,7 @@ inline unsigned to_code(float, long long) { return 256; }
 #include "ops/coding/right_codes.cuh"
 #include "ops/quantize/row_model.cuh"
 #include "ops/activation/row_model.cuh"
+#include "ops/activation/quantize/backward/row_model.cuh"
 #include "ops/rmsnorm/quantize/row_model.cuh"
 #include "ops/coding/code_check.cu"
 #include "ops/embedding_backward/element.cuh"
@@ -76,6 +77,7 @@ Kernels code_kernels_of() {
 
 Kernels code_check_kernels(const std::string& op) {
   if (op == "activation_quantize") return code_kernels_of<ops::activation::RowModel>();
+  if (op == "activation_quantize_backward") return code_kernels_of<ops::activation_quantize_backward::RowModel>();
   if (op == "rmsnorm_quantize") return code_kernels_of<ops::rmsnorm_quantize::RowModel>();
   return code_kernels_of<ops::quantize::RowModel>();
 }
@@ -200,6 +202,12 @@ INSTANTIATE_TEST_SUITE_P(
                       "activation_quantize rows=130 cols=40 scaling=128x128 copies=both rounding=stochastic",
                       "activation_quantize rows=37 cols=70 scale=even copies=both function=relu2 dtype=f16 gated=0",
                       "activation_quantize rows=9 cols=70 scaling=tensor amax=given copies=both function=clamped_silu",
+                      "activation_quantize_backward rows=33 cols=70 scaling=1x128 copies=both",
+                      "activation_quantize_backward rows=40 cols=70 scaling=mx copies=both format=e5m2 function=gelu",
+                      "activation_quantize_backward rows=20 cols=70 scaling=row copies=column dtype=f32 probs=1 mask=1",
+                      "activation_quantize_backward rows=130 cols=20 scaling=128x128 copies=both rounding=stochastic",
+                      "activation_quantize_backward rows=37 cols=70 scale=even copies=both function=relu2 gated=0",
+                      "activation_quantize_backward rows=9 cols=70 scaling=tensor amax=given copies=both",
                       "dequantize rows=20 cols=140 scaling=1x128", "dequantize rows=24 cols=70 scaling=mx dtype=f32",
                       "dequantize rows=24 cols=70 scaling=tensor format=e5m2 dtype=f16",
                       "embedding_backward tokens=70 vocabulary=9 cols=300",

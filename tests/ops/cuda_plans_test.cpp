@@ -1,5 +1,5 @@
-// What the kernels for GPUs of quantize, activation_quantize, rmsnorm_quantize, dequantize, rmsnorm, rope and attention
-// are launched with. Needs no GPU.
+// What the kernels for GPUs of quantize, activation_quantize with its backward, rmsnorm_quantize, dequantize, rmsnorm,
+// rope and attention are launched with. Needs no GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -162,6 +162,25 @@ TEST(ActivationQuantizePlan, RefusesMoreTilesThanAGridHas) {
   const DescribedKernel& kernel = described_kernel(kActivationQuantize);
   EXPECT_THAT(kernel.refuses(plan_facts(problem_of("activation_quantize rows=4194304 cols=8388608"))).value_or(""),
               HasSubstr("at most 2147483647 tiles of 128 x 128"));
+}
+
+TEST(ActivationQuantizeBackwardPlan, HasTilesOfBothGradients) {
+  const auto plan = [](const std::string& words) {
+    const Problem problem = problem_of("activation_quantize_backward rows=300 cols=200 copies=both " + words);
+    return plan_of("ops/activation/quantize/backward/cuda_activation_quantize_backward.cu", problem,
+                   dense_views(problem));
+  };
+  const ResolvedPlan vectors = plan("scaling=1x128");
+  EXPECT_THAT(symbols(vectors), ElementsAre("ridge_activation_quantize_backward"));
+  EXPECT_EQ(vectors.kernels[0].grid[0], 12u) << "3 x 4 tiles";
+  EXPECT_EQ(vectors.kernels[0].parameters[0].bytes, 216u);
+  EXPECT_EQ(plan("scaling=1x128 gated=0").kernels[0].grid[0], 6u) << "3 x 2 tiles";
+  const ResolvedPlan row = plan("scaling=row");
+  EXPECT_THAT(symbols(row),
+              ElementsAre("ridge_activation_quantize_backward_amax", "ridge_activation_quantize_backward_scales",
+                          "ridge_activation_quantize_backward"));
+  EXPECT_EQ(row.kernels[1].grid[0], 3u) << "700 scales";
+  EXPECT_EQ(row.clears.size(), 2u);
 }
 
 TEST(RmsnormQuantizePlan, FindsTheFactorsOfRowsFirst) {

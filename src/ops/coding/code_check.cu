@@ -226,25 +226,26 @@ extern "C" __global__ void codes_shifts(const double* allowed, i64 count, i64 st
 }
 
 #ifdef RIDGE_ROW_MODEL
-extern "C" __global__ void __launch_bounds__(256)
+// A block of a multiprocessor will do: left to itself the compiler keeps to 64 registers, and spills.
+extern "C" __global__ void __launch_bounds__(256, 1)
     codes_amax(RIDGE_ROW_PARAMETER RIDGE_ROW_MODEL model, RIDGE_ROW_PARAMETER ridge::row_check::Operands x, i64 row0,
                i64 row_end, i64 col0, i64 col_end, i64 granularity, ridge::ops::right_codes::Magnitude* as_is,
                ridge::ops::right_codes::Magnitude* transposed) {
   ridge::code_check::largest_magnitudes(model, x, row0, row_end, col0, col_end, granularity, as_is, transposed);
 }
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
     codes_largest(RIDGE_ROW_PARAMETER RIDGE_ROW_MODEL model, RIDGE_ROW_PARAMETER ridge::row_check::Operands x,
                   ridge::ops::right_codes::Magnitude* word) {
   ridge::code_check::largest_of_all(model, x, word);
 }
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
     codes_judge(RIDGE_ROW_PARAMETER RIDGE_ROW_MODEL model, RIDGE_ROW_PARAMETER ridge::row_check::Operands x, Matrix q,
                 Matrix q_t, const ridge::ops::right_codes::Magnitude* as_is,
                 const ridge::ops::right_codes::Magnitude* transposed,
                 RIDGE_ROW_PARAMETER ridge::ops::right_codes::Definition d, Projection* result) {
   ridge::code_check::judge_codes(model, x, q, q_t, as_is, transposed, d, result);
 }
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
     codes_reference(RIDGE_ROW_PARAMETER RIDGE_ROW_MODEL model, RIDGE_ROW_PARAMETER ridge::row_check::Operands x,
                     i64 transposed, i64 first, i64 count, i64 part, i64 part_rows,
                     const ridge::ops::right_codes::Magnitude* groups,

@@ -15,14 +15,16 @@ struct Sizes {
 
 TensorView scalar(const float* value) { return TensorView::contiguous(const_cast<float*>(value), DType::kF32, {1}); }
 
-Status check_copy(std::string_view op, const Views& views, const TensorView& x, bool transposed, DType format) {
+Status check_copy(std::string_view op, const Views& views, const TensorView& x, std::string_view x_name,
+                  bool transposed, DType format) {
   const char* const name = transposed ? "q_t" : "q";
   const char* const scale_name = transposed ? "scale_t" : "scale";
   const TensorView &q = transposed ? views.q_t : views.q, &scale = transposed ? views.scale_t : views.scale;
   const Sizes sizes = transposed ? Sizes{x.shape[1], x.shape[0]} : Sizes{x.shape[0], x.shape[1]};
   const std::int64_t shape[] = {sizes.rows, sizes.cols};
   RIDGE_CHECK_OK(check_shape(op, name, q, format, shape, [&] {
-    return fmt::format("x is {}{}", x.describe(), transposed ? "; q_t is its transpose, in the format of q" : "");
+    return fmt::format("{} is {}{}", x_name, x.describe(),
+                       transposed ? "; q_t is its transpose, in the format of q" : "");
   }));
   RIDGE_CHECK_OK(check_layout(op, name, q, 2, "give a row-major matrix"));
   const std::vector<std::int64_t> scales = scale_shape(views.granularity, sizes.rows, sizes.cols);
@@ -38,11 +40,12 @@ Status check_rule(std::string_view op, Granularity granularity, ScaleRule rule) 
                    "choose kFloor (the MX specification's), kEven or kCeil");
 }
 
-Status check_given(std::string_view op, const Views& views) {
+Status check_given(std::string_view op, const Views& views, std::string_view x_name) {
   if ((views.amax == nullptr) != (views.found == nullptr)) {
-    return with_hint(invalid("{}: {} is given and {} is null", op, views.amax != nullptr ? "amax" : "found",
-                             views.amax != nullptr ? "found" : "amax"),
-                     "give both (a scale made of amax, and x's own largest magnitude), or neither");
+    return with_hint(
+        invalid("{}: {} is given and {} is null", op, views.amax != nullptr ? "amax" : "found",
+                views.amax != nullptr ? "found" : "amax"),
+        fmt::format("give both (a scale made of amax, and {}'s own largest magnitude), or neither", x_name));
   }
   if (views.amax == nullptr || views.granularity == Granularity::kTensor) return ok_status();
   return with_hint(
@@ -135,7 +138,8 @@ Status add_operands(Problem& problem, const Coding& c, std::vector<OperandSpec> 
   return ok_status();
 }
 
-Status check(std::string_view op, const Views& views, const TensorView& x, std::span<const NamedView> others) {
+Status check(std::string_view op, const Views& views, const TensorView& x, std::span<const NamedView> others,
+             std::string_view name) {
   const bool plain = views.q.rank != 0, transposed = views.q_t.rank != 0;
   if (!plain && !transposed) {
     return with_hint(invalid("{}: neither q nor q_t is given", op), "give one pair of codes and scales, or both");
@@ -146,9 +150,9 @@ Status check(std::string_view op, const Views& views, const TensorView& x, std::
                      "give e4m3fn or e5m2");
   }
   RIDGE_CHECK_OK(check_rule(op, views.granularity, views.rule));
-  RIDGE_CHECK_OK(check_given(op, views));
-  if (plain) RIDGE_CHECK_OK(check_copy(op, views, x, false, codes.dtype));
-  if (transposed) RIDGE_CHECK_OK(check_copy(op, views, x, true, codes.dtype));
+  RIDGE_CHECK_OK(check_given(op, views, name));
+  if (plain) RIDGE_CHECK_OK(check_copy(op, views, x, name, false, codes.dtype));
+  if (transposed) RIDGE_CHECK_OK(check_copy(op, views, x, name, true, codes.dtype));
   const TensorView none, found_view = views.found != nullptr ? scalar(views.found) : none,
                          amax_view = views.amax != nullptr ? scalar(views.amax) : none;
   const NamedView outputs[] = {{"found", &found_view},

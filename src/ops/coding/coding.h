@@ -67,7 +67,9 @@ Views views_of(const Args& args) {
   return {args.q, args.scale, args.q_t, args.scale_t, args.granularity, args.rule, args.random, args.amax, args.found};
 }
 // For make_call: of a matrix of the shape of x, apart from everything else; other outputs of rank 0 are left out.
-Status check(std::string_view op, const Views& views, const TensorView& x, std::span<const NamedView> others);
+// `name`: what errors call x.
+Status check(std::string_view op, const Views& views, const TensorView& x, std::span<const NamedView> others,
+             std::string_view name = "x");
 void add_to(Call& call, const Views& views, std::initializer_list<TensorView> other_outputs = {});
 
 // 2 FLOP per element and copy, and all operands of the problem.

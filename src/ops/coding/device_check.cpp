@@ -69,6 +69,14 @@ Part groups_of_scales(const Coding& c, std::int64_t rows, std::int64_t cols, std
   return {};
 }
 
+// What kernels go through are the columns of y.
+Argument operands_of(const Problem& read, std::span<const TensorView> operands, std::span<const rows::Reads> reads,
+                     const Coding& c) {
+  std::vector<std::uint64_t> words = rows::operands_on_device(read, operands, reads);
+  words.back() = static_cast<std::uint64_t>(c.cols);  // Operands::columns, the last of row_operands.cuh
+  return words;
+}
+
 // The launches of one check.
 class Launches {
  public:
@@ -79,7 +87,7 @@ class Launches {
         operands_(operands),
         c_(coding),
         model_(model.words),
-        table_(rows::operands_on_device(read, operands, model.reads)),
+        table_(operands_of(read, operands, model.reads, coding)),
         definition_(words_of(definition_of(coding))) {}
 
   [[nodiscard]] std::vector<CheckLaunch> take() { return std::move(launches_); }
@@ -280,7 +288,7 @@ Result<std::vector<ReferenceOutput>> reference_of(const Problem& problem, std::s
   return outputs;
 }
 
-std::shared_ptr<const DeviceCheck> device_check_of(std::string_view file, std::string_view type,
+std::shared_ptr<const DeviceCheck> device_check_of(std::initializer_list<std::string_view> files, std::string_view type,
                                                    rows::ModelOfCall model, Coding (*coding_of)(const Problem&),
                                                    std::shared_ptr<const DeviceCheck> others,
                                                    std::vector<std::string> saved) {
@@ -288,7 +296,7 @@ std::shared_ptr<const DeviceCheck> device_check_of(std::string_view file, std::s
   check->source = others != nullptr ? others->source + "\n#undef RIDGE_ROW_MODEL\n"
                                     : check_source({"ops/row_numbers.cuh", "ops/row_operands.cuh"});
   check->source += source_of("ops/coding/right_codes.cuh");
-  check->source += source_of(file);
+  for (const std::string_view file : files) check->source += source_of(file);
   check->source += fmt::format("\n#define RIDGE_ROW_MODEL ridge::ops::{}\n", type);
   check->source += source_of("ops/coding/code_check.cu");
   const auto launches_of = [coding_of, model, saved](const auto& request, const Coding& coding) {

@@ -17,6 +17,7 @@
 //   struct Source {
 //     static constexpr Element kType = ...;        // as a thread keeps them
 //     static constexpr bool kReadBefore = ...;     // by another kernel just before, from its beginning
+//     static constexpr bool kHalves = ...;         // columns of both halves are made of the same memory
 //     __device__ void load(i64 rows, i64 cols, i64 row, i64 col, Packed<kType>::Square& x) const;
 //   };
 //
@@ -85,7 +86,10 @@ struct Place {
   __device__ __forceinline__ i64 col() const { return col0 + column_group * kSide; }
 };
 __device__ __forceinline__ Place place_of(const TileParameters& p, u32 tile) {
-  return {static_cast<i64>(tile / p.tile_cols) * kTile, static_cast<i64>(tile % p.tile_cols) * kTile, threadIdx.x / 16,
+  u32 across = tile % p.tile_cols;
+  // Tiles of both halves take turns: what one reads the next finds in the second-level cache.
+  if constexpr (Source::kHalves) across = across / 2 + (across % 2 == 0 ? 0 : (p.tile_cols + 1) / 2);
+  return {static_cast<i64>(tile / p.tile_cols) * kTile, static_cast<i64>(across) * kTile, threadIdx.x / 16,
           threadIdx.x % 16};
 }
 

@@ -105,7 +105,7 @@ namespace ridge::cuda {
 
 struct Source {
   static constexpr Element kType = Element::RIDGE_TYPE_X;
-  static constexpr bool kReadBefore = false;
+  static constexpr bool kReadBefore = false, kHalves = false;
   StoredMatrix x;
   i64 aligned;  // rows start on 16 bytes
 

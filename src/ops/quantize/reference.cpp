@@ -21,7 +21,7 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  return coding::device_check<row_model, coding_of>("ops/quantize/row_model.cuh", "quantize::RowModel");
+  return coding::device_check<row_model, coding_of>({"ops/quantize/row_model.cuh"}, "quantize::RowModel");
 }
 
 }  // namespace ridge::ops::quantize

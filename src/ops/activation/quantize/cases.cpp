@@ -3,6 +3,7 @@
 #include <array>
 
 #include "ops/activation/quantize/quantize.h"
+#include "ops/coding/cases.h"
 
 namespace ridge::ops::activation_quantize {
 namespace {
@@ -13,38 +14,16 @@ record::Case make_case(const Size& size, std::string_view more) {
   return built_in_case(fmt::format("activation_quantize rows={} cols={} {}", size[0], size[1], more));
 }
 
-// Around the blocks of 32 and 128, and nothing at all; every granularity with every rule and format; every function in
-// every dtype with all that may be left out.
+// Every function in every dtype with all that may be left out.
 std::vector<record::Case> check_cases() {
-  std::vector<record::Case> cases;
-  for (const char* scaling : {"tensor", "row", "1x128", "128x128", "mx"}) {
-    for (const Size& size :
-         {Size{0, 5}, Size{1, 1}, Size{1, 131}, Size{130, 1}, Size{31, 33}, Size{127, 129}, Size{128, 128}}) {
-      cases.push_back(make_case(size, fmt::format("scaling={} copies=both", scaling)));
-    }
-    for (const char* rule : {"floor", "even", "ceil"}) {
-      for (const char* format : {"e4m3fn", "e5m2"}) {
-        cases.push_back(
-            make_case({131, 70}, fmt::format("format={} scaling={} scale={} copies=both", format, scaling, rule)));
-      }
-    }
-    cases.push_back(make_case({37, 300}, fmt::format("scaling={} copies=row probs=1 mask=1", scaling)));
-    cases.push_back(make_case({67, 133}, fmt::format("scaling={} copies=column dtype=f32", scaling)));
-    cases.push_back(make_case({67, 133}, fmt::format("scaling={} copies=both rounding=stochastic", scaling)));
-  }
+  std::vector<record::Case> cases =
+      coding::edge_cases("activation_quantize", {.row = "probs=1 mask=1", .given_stochastic = "probs=1 mask=1"});
   for (const char* dtype : {"f32", "bf16", "f16"}) {
     for (const char* function : {"silu", "gelu", "gelu_tanh", "relu", "relu2", "clamped_silu"}) {
       for (const char* more : {"", "gated=0", "probs=1 mask=1 scaling=mx", "gated=0 probs=1 format=e5m2"}) {
         cases.push_back(make_case({37, 67}, fmt::format("dtype={} function={} copies=both {}", dtype, function, more)));
       }
     }
-  }
-  for (const Size& size : {Size{0, 5}, Size{1, 1}, Size{130, 1}, Size{33, 129}}) {
-    cases.push_back(make_case(size, "scaling=tensor amax=given copies=both"));
-  }
-  for (const char* more : {"scale=floor", "scale=even copies=both", "scale=ceil format=e5m2 dtype=f32", "copies=column",
-                           "copies=both rounding=stochastic probs=1 mask=1"}) {
-    cases.push_back(make_case({67, 133}, fmt::format("scaling=tensor amax=given {}", more)));
   }
   return cases;
 }

@@ -122,7 +122,7 @@ namespace ridge::cuda {
 // The elements are y, in fp32.
 struct Source {
   static constexpr Element kType = Element::kF32, kInput = Element::RIDGE_TYPE;
-  static constexpr bool kReadBefore = false;
+  static constexpr bool kReadBefore = false, kHalves = false;
   static constexpr Function kFunction = Function::RIDGE_FUNCTION;
   static constexpr bool kGated = RIDGE_GATED != 0, kProbs = RIDGE_PROBS != 0, kMask = RIDGE_MASK != 0;
   // Rows whose inputs are loaded before the first is used: 64 words at most.

@@ -131,7 +131,7 @@ namespace ridge::cuda {
 struct Source {
   static constexpr Element kType = Element::kF32, kInput = Element::RIDGE_TYPE;
   static constexpr Number kNumber = Number::RIDGE_TYPE, kTypeW = Number::RIDGE_TYPE_W;
-  static constexpr bool kReadBefore = true;
+  static constexpr bool kReadBefore = true, kHalves = false;
   static constexpr bool kWeight = RIDGE_WEIGHT != 0, kZeroCentred = RIDGE_ZERO_CENTRED != 0;
   static constexpr bool kResidual = RIDGE_RESIDUAL != 0;
 

@@ -38,8 +38,9 @@ auto model_of_products(const Problem& problem, const Arguments&) {
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments) {
   RIDGE_TRY(outputs, rows::reference<model_of_statistics>(problem, arguments));
-  RIDGE_TRY(y, coding::numbers_of(problem, arguments.operands, model_of(problem, arguments, true)));
-  RIDGE_TRY(coded, coding::reference_of(problem, arguments.operands, coding_of(problem), y));
+  const coding::Coding coding = coding_of(problem);
+  RIDGE_TRY(y, coding::numbers_of(problem, arguments.operands, model_of(problem, arguments, true), coding.cols));
+  RIDGE_TRY(coded, coding::reference_of(problem, arguments.operands, coding, y));
   outputs.resize(outputs.size() - coded.size());
   for (ReferenceOutput& one : coded) outputs.push_back(std::move(one));
   return outputs;
@@ -47,7 +48,7 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
 
 std::shared_ptr<const DeviceCheck> device_check() {
   return coding::device_check<model_of_products, coding_of>(
-      "ops/rmsnorm/quantize/row_model.cuh", "rmsnorm_quantize::RowModel",
+      {"ops/rmsnorm/quantize/row_model.cuh"}, "rmsnorm_quantize::RowModel",
       rows::device_check<model_of_statistics>("ops/rmsnorm/row_model.cuh", "rmsnorm::RowModel"), {"sum", "rstd"});
 }
 

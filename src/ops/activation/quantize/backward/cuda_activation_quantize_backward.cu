@@ -1,0 +1,244 @@
+// Both gradients of an activation side by side in 8-bit floats with scales, and the same of their transpose, from one
+// read of dy, x and up (coding/tiles.cuh): a thread loads its 8 x 8 elements of each, 16 bytes at a time and several
+// rows of them before the first is used, and computes in their place the fp32 numbers that the codes are rounded from.
+// A tile has one of the gradients; that of the other one from the same inputs is the next block's, which finds them in
+// the second-level cache. Scales of a row or of the whole tensor are known only after all of it was computed:
+// `ridge_activation_quantize_backward_amax` and `..._scales` find them, and `ridge_activation_quantize_backward` reads
+// and computes a second time.
+//
+// Bound by memory: dy, x and up once (tensor, row: twice), every code and scale once. 64 numbers of fp32 a thread leave
+// room for two blocks of a multiprocessor. Loses to a kernel that keeps the inputs of both gradients in registers.
+// Matrices whose rows do not start on 16 bytes, the last tiles, and the second half where it begins within 8 elements
+// are read and written by elements.
+
+// clang-format off
+/* ridge-kernel
+op = "activation_quantize_backward"
+# Two blocks of 256 threads share a multiprocessor, or one where random words take more.
+max_registers = 255
+sass = [{ opcode = "LDG" }]
+[define]
+RIDGE_TYPE = { value = "dtype", names = ["kF32", "kBf16", "kF16"] }
+RIDGE_FUNCTION = { value = "function", names = ["kSilu", "kGelu", "kGeluTanh", "kRelu", "kRelu2", "kClampedSilu"] }
+RIDGE_GATED = { value = "gated" }
+RIDGE_PROBS = { value = "probs" }
+RIDGE_MASK = { value = "mask" }
+RIDGE_FORMAT = { value = "format", names = ["kE4m3", "kE5m2"] }
+RIDGE_GRANULARITY = { value = "scaling", names = ["kTensor", "kRow", "kVector", "kBlock", "kMx"] }
+RIDGE_COPIES = { value = "copies", names = ["kAsIs", "kTransposed", "kBoth"] }
+RIDGE_STOCHASTIC = { value = "rounding" }
+RIDGE_AMAX = { value = "amax" }
+[configs]
+default = { }
+[variants]
+swiglu_vector_both = { case = "activation_quantize_backward rows=8192 cols=14336 scaling=1x128 copies=both" }
+swiglu_vector = { case = "activation_quantize_backward rows=8192 cols=14336 scaling=1x128 copies=row" }
+swiglu_vector_t = { case = "activation_quantize_backward rows=8192 cols=14336 scaling=1x128 copies=column" }
+swiglu_block_both = { case = "activation_quantize_backward rows=8192 cols=14336 scaling=128x128 copies=both" }
+swiglu_mx_both = { case = "activation_quantize_backward rows=8192 cols=14336 scaling=mx copies=both" }
+swiglu_tensor_both = { case = "activation_quantize_backward rows=8192 cols=14336 scaling=tensor copies=both" }
+swiglu_tensor_both_given = { case = "activation_quantize_backward rows=8192 cols=14336 scaling=tensor copies=both amax=given" }
+swiglu_row_both = { case = "activation_quantize_backward rows=8192 cols=14336 scaling=row copies=both" }
+swiglu_f32_vector_both = { case = "activation_quantize_backward rows=8192 cols=14336 scaling=1x128 copies=both dtype=f32" }
+swiglu_f16_e5m2_mx_both = { case = "activation_quantize_backward rows=8192 cols=14336 scaling=mx copies=both dtype=f16 format=e5m2" }
+swiglu_vector_both_stochastic = { case = "activation_quantize_backward rows=8192 cols=14336 scaling=1x128 copies=both rounding=stochastic" }
+swiglu_probs_mask_vector_both = { case = "activation_quantize_backward rows=16384 cols=2048 probs=1 mask=1 scaling=1x128 copies=both" }
+swiglu_probs_mask_f32_mx_both = { case = "activation_quantize_backward rows=16384 cols=2048 probs=1 mask=1 dtype=f32 scaling=mx copies=both" }
+gelu_vector_both = { case = "activation_quantize_backward rows=8192 cols=16384 function=gelu gated=0 scaling=1x128 copies=both" }
+geglu_vector_both = { case = "activation_quantize_backward rows=8192 cols=14336 function=gelu scaling=1x128 copies=both" }
+geglu_tanh_mx_both = { case = "activation_quantize_backward rows=8192 cols=14336 function=gelu_tanh scaling=mx copies=both" }
+relu2_vector_both = { case = "activation_quantize_backward rows=8192 cols=16384 function=relu2 gated=0 scaling=1x128 copies=both" }
+clamped_silu_vector_both = { case = "activation_quantize_backward rows=8192 cols=2880 function=clamped_silu scaling=1x128 copies=both" }
+*/
+/* ridge-launch
+[[value]]
+name = "plain"
+expression = "copies != 1"
+[[value]]
+name = "transposed"
+expression = "copies != 0"
+[[value]]
+name = "known_at_the_end"
+expression = "scaling < 2"
+# Of both gradients, side by side.
+[[value]]
+name = "coded_cols"
+expression = "gated ? 2 * cols : cols"
+[[value]]
+name = "tile_cols"
+expression = "ceil_div(coded_cols, 128)"
+[[needs]]
+expression = "ceil_div(rows, 128) * tile_cols <= 2147483647"
+reason = "a grid has at most 2147483647 tiles of 128 x 128"
+# The memory of scales known at the end holds zeros, then largest magnitudes, then scales. The scale of a tensor is one
+# for both copies, so its magnitude is collected once, with the first.
+[[clear]]
+operand = "scale"
+bytes = "scale_shape0 * scale_bytes"
+when = "known_at_the_end && plain"
+[[clear]]
+operand = "scale_t"
+bytes = "scale_t_shape0 * scale_t_bytes"
+when = "known_at_the_end && transposed && (scaling == 1 || plain == 0)"
+[[clear]]
+operand = "found"
+bytes = "4"
+when = "amax"
+[[struct]]
+name = "parameters"
+members = [
+  { operand = "dy" }, { i64 = "dy_stride0" }, { operand = "x" }, { i64 = "x_stride0" },
+  { operand = "up", when = "gated" }, { i64 = "up_stride0", when = "gated" },
+  { operand = "probs", when = "probs" }, { operand = "mask", when = "mask" }, { i64 = "cols" },
+  { u32 = "dy_align >= 16" }, { u32 = "x_align >= 16" }, { u32 = "up_align >= 16", when = "gated" },
+  { f32 = "alpha" }, { f32 = "limit" },
+  { operand = "q", when = "plain" }, { operand = "scale", when = "plain" },
+  { operand = "q_t", when = "transposed" }, { operand = "scale_t", when = "transposed" }, { operand = "random", when = "rounding" },
+  { i64 = "q_stride0", when = "plain" }, { i64 = "scale_stride0", when = "plain && scaling > 1" },
+  { i64 = "q_t_stride0", when = "transposed" }, { i64 = "scale_t_stride0", when = "transposed && scaling > 1" },
+  { i64 = "rows" }, { i64 = "coded_cols" }, { u32 = "tile_cols" }, { u32 = "scale" },
+  { u32 = "q_align >= 8", when = "plain" }, { u32 = "q_t_align >= 16", when = "transposed" },
+  { operand = "amax", when = "amax" }, { operand = "found", when = "amax" },
+]
+[[kernel]]
+symbol = "ridge_activation_quantize_backward_amax"
+grid = ["ceil_div(rows, 128) * tile_cols"]
+block = [256]
+when = "known_at_the_end"
+args = [{ struct = "parameters" }]
+[[kernel]]
+symbol = "ridge_activation_quantize_backward_scales"
+grid = ["ceil_div(scaling == 0 ? 1 : plain * rows + transposed * coded_cols, 256)"]
+block = [256]
+when = "known_at_the_end"
+args = [{ struct = "parameters" }]
+[[kernel]]
+symbol = "ridge_activation_quantize_backward"
+grid = ["ceil_div(rows, 128) * tile_cols"]
+block = [256]
+args = [{ struct = "parameters" }]
+*/
+// clang-format on
+
+#include "../../../coding/elements.cuh"
+#include "../../functions.cuh"
+
+namespace ridge::cuda {
+
+// The elements are d, both gradients side by side, in fp32.
+struct Source {
+  static constexpr Element kType = Element::kF32, kInput = Element::RIDGE_TYPE;
+  static constexpr bool kGated = RIDGE_GATED != 0, kProbs = RIDGE_PROBS != 0, kMask = RIDGE_MASK != 0;
+  static constexpr bool kReadBefore = false, kHalves = kGated;
+  static constexpr Function kFunction = Function::RIDGE_FUNCTION;
+  // Rows whose inputs are loaded before the first is used. More would not fit beside the 64 numbers.
+  static constexpr u32 kBatch = kGated ? (kProbs || kInput == Element::kF32 ? 1 : 2) : kInput == Element::kF32 ? 2 : 4;
+  // Of the pass that looks for the largest magnitudes: three inputs of fp32 take a few registers more.
+  static constexpr u32 kLookingBlocks = kGated && kInput == Element::kF32 ? 1 : 2;
+  using Pack = Packed<kInput>;
+  using Input = Pack::Row;
+
+  StoredMatrix dy, x, up;
+  const float* probs;
+  const u8* mask;
+  i64 half;                               // columns of x
+  u32 aligned_dy, aligned_x, aligned_up;  // rows start on 16 bytes
+  Limits limits;
+
+  // Columns of x, which eight columns of d are made of: from `col` on, and from number `turn` on `half` further left.
+  struct Under {
+    i64 col;
+    u32 turn;
+  };
+  __device__ __forceinline__ void load_under(const StoredMatrix& from, bool aligned, i64 rows, i64 row,
+                                             const Under& under, Input& words) const {
+    if (!kGated || under.turn == 0 || under.turn == kSide) {
+      return load_eight<kInput>(from, aligned, rows, half, row, under.col, words);
+    }
+#pragma unroll
+    for (u32 w = 0; w < Pack::kWords; ++w) words[w] = 0;
+    if (row >= rows) return;
+    const i64 first = row * from.stride + under.col;
+#pragma unroll
+    for (u32 j = 0; j < kSide; ++j) {
+      const i64 back = j < under.turn ? 0 : half;
+      if (under.col + j - back >= half) continue;
+      if constexpr (Pack::kWide) {
+        words[j] = static_cast<const u32*>(from.data)[first + j - back];
+      } else {
+        words[j / 2] |= static_cast<u32>(static_cast<const u16*>(from.data)[first + j - back]) << (j % 2 * 16);
+      }
+    }
+  }
+
+  // A row that is none or masked is made of zeros, of which both gradients are 0 whatever the function.
+  __device__ __forceinline__ void load(i64 rows, i64, i64 row, i64 col, Packed<kType>::Square& to) const {
+    Under under{col, kSide};
+    if (kGated && col + kSide > half)
+      under = col < half ? Under{col, static_cast<u32>(half - col)} : Under{col - half, 0};
+    const bool vectors = under.col % kSide == 0;
+#pragma unroll
+    for (u32 first = 0; first < kSide; first += kBatch) {
+      Input a[kBatch], b[kBatch], c[kGated ? kBatch : 1];
+      float p[kProbs ? kBatch : 1];
+#pragma unroll
+      for (u32 i = 0; i < kBatch; ++i) {
+        const i64 at = row + first + i;
+        const bool counts = at < rows && (!kMask || mask[at] != 0);
+        const i64 end = counts ? rows : 0;
+        load_under(dy, vectors && aligned_dy != 0, end, at, under, a[i]);
+        load_under(x, vectors && aligned_x != 0, end, at, under, b[i]);
+        if constexpr (kGated) load_under(up, vectors && aligned_up != 0, end, at, under, c[i]);
+        if constexpr (kProbs) p[i] = counts ? probs[at] : 0.0f;
+      }
+#pragma unroll
+      for (u32 i = 0; i < kBatch; ++i) {
+#pragma unroll
+        for (u32 j = 0; j < kSide; ++j) {
+          const Value f = value_of<kFunction>(element_of<kInput>(b[i], j), limits);
+          float scaled = element_of<kInput>(a[i], j);
+          if constexpr (kProbs) scaled *= p[i];
+          if constexpr (kGated) {
+            const Value u = gate_of<kFunction>(element_of<kInput>(c[i], j), limits);
+            const bool of_up = j >= under.turn;
+            scaled *= of_up ? f.f : u.f;
+            scaled *= of_up ? u.slope : f.slope;
+            if (kFunction == Function::kRelu2 && !of_up) scaled *= 2.0f;
+          } else {
+            scaled *= f.slope;
+            if constexpr (kFunction == Function::kRelu2) scaled *= 2.0f;
+          }
+          to[first + i][j] = __float_as_uint(scaled);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace ridge::cuda
+
+#include "../../../coding/tiles.cuh"
+
+namespace ridge::cuda {
+
+struct ActivationQuantizeBackwardParameters {
+  Source source;
+  TileParameters tile;
+};
+
+}  // namespace ridge::cuda
+
+extern "C" __global__ void __launch_bounds__(256, ridge::cuda::kBlocks)
+    ridge_activation_quantize_backward(const ridge::cuda::ActivationQuantizeBackwardParameters p) {
+  ridge::cuda::write_codes(p.source, p.tile);
+}
+
+extern "C" __global__ void __launch_bounds__(256, ridge::cuda::Source::kLookingBlocks)
+    ridge_activation_quantize_backward_amax(const ridge::cuda::ActivationQuantizeBackwardParameters p) {
+  ridge::cuda::collect_largest(p.source, p.tile);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    ridge_activation_quantize_backward_scales(const ridge::cuda::ActivationQuantizeBackwardParameters p) {
+  ridge::cuda::make_scales(p.tile);
+}
