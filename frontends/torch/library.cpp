@@ -56,6 +56,9 @@ constexpr const char* kSchemas[] = {
     "activation_quantize(Tensor x, Tensor? up, Tensor? probs, Tensor? mask, str function, bool packed, float alpha, "
     "float limit, ScalarType format, str granularity, str rule=\"exact\", bool row=True, bool column=False, Tensor? "
     "random=None) -> (Tensor q, Tensor scale, Tensor q_t, Tensor scale_t)",
+    "activation_quantize_backward(Tensor dy, Tensor x, Tensor? up, Tensor? probs, Tensor? mask, str function, bool "
+    "packed, float alpha, float limit, ScalarType format, str granularity, str rule=\"exact\", bool row=True, bool "
+    "column=False, Tensor? random=None) -> (Tensor q, Tensor scale, Tensor q_t, Tensor scale_t)",
     "adamw_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor(d!)[] "
     "masters, Tensor? factor, Tensor? skip, float lr, float beta1, float beta2, float eps, float weight_decay, "
     "float step, bool maximize=False) -> ()",

@@ -106,11 +106,18 @@ def check_codes_of_operators(mesh, x, coding):
     gated = ops.activation_quantize(x, residual, probs, None, "silu", False, 1.0, 1.0, *coding)
     packed = ops.activation_quantize(x, None, None, None, "gelu", True, 1.0, 1.0, *coding)
     norm, plain = ops.rmsnorm_quantize(x, residual, weight, 1e-5, False, *coding), ops.rmsnorm_quantize(x, None, None, 1e-5, False, *coding)
+    of_gate = ops.activation_quantize_backward(x, x, residual, probs, None, "silu", False, 1.0, 1.0, *coding)
+    of_packed = ops.activation_quantize_backward(x[:, ::2].contiguous(), x, None, None, None, "gelu", True, 1.0, 1.0, *coding)
+    alone = ops.activation_quantize_backward(residual, x, None, None, None, "silu", False, 1.0, 1.0, *coding)
     w = distribute_tensor(weight, mesh, [Replicate()])
     for places, (shard, other) in every_placement(mesh, x, residual):
         p = distribute_tensor(probs, mesh, [Shard(0) if places[0] == Shard(0) else Replicate()])
         same(ops.activation_quantize(shard, other, p, None, "silu", False, 1.0, 1.0, *coding), gated, 200, ("gated", coding, places))
         same(ops.activation_quantize(shard, None, None, None, "gelu", True, 1.0, 1.0, *coding), packed, 200, ("packed", coding, places))
+        dy = distribute_tensor(x[:, ::2].contiguous(), mesh, [places[0]])
+        same(ops.activation_quantize_backward(shard, shard, other, p, None, "silu", False, 1.0, 1.0, *coding), of_gate, 200, ("gradients", coding, places))
+        same(ops.activation_quantize_backward(dy, shard, None, None, None, "gelu", True, 1.0, 1.0, *coding), of_packed, 200, ("packed gradients", coding, places))
+        same(ops.activation_quantize_backward(other, shard, None, None, None, "silu", False, 1.0, 1.0, *coding), alone, 200, ("a gradient", coding, places))
         same(ops.rmsnorm_quantize(shard, other, w, 1e-5, False, *coding), norm, 200, ("norm", coding, places))
         same(ops.rmsnorm_quantize(shard, None, None, 1e-5, False, *coding), plain, 200, ("norm alone", coding, places))
 

@@ -132,6 +132,25 @@ def test_a_product_reads_the_codes_and_backward_keeps_no_wide_result(device):
     torch.testing.assert_close(dx, dx_expected, rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.parametrize("config", CONFIGS, ids=words)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_codes_of_gradients_are_those_of_both_side_by_side_in_float32(device, dtype, config):
+    dy, x, up = (torch.randn(131, 150, device=device).to(dtype) for _ in range(3))
+    probs, mask = torch.rand(131, device=device), (torch.arange(131, device=device) % 3 != 0).to(torch.uint8)
+    coding = config.grad_dtype, config.grouping(), config.rule
+    for more in ((None, None), (probs, mask)):
+        exact = ops.activation_backward(dy.float(), x.float(), up.float(), *more, "gelu", False, 1.0, 1.0, True, True, False)
+        want = ops.quantize(torch.cat(exact[:2], 1), *coding, True, True)
+        both = torch.cat((x, up), 1)
+        for operands, packed in (((x, up), False), ((both, None), True)):
+            have = ops.activation_quantize_backward(dy, *operands, *more, "gelu", packed, 1.0, 1.0, *coding, True, True)
+            shape = config.grouping(), dtype
+            same_codes(device, rt.QuantizedTensor(*have, *shape), rt.QuantizedTensor(*want, *shape))
+    alone = ops.activation_backward(dy.float(), x.float(), None, None, None, "relu2", False, 1.0, 1.0, True, False, False)[0]
+    have = ops.activation_quantize_backward(dy, x, None, None, None, "relu2", False, 1.0, 1.0, *coding)
+    same_codes(device, rt.QuantizedTensor(*have[:2], None, None, *shape), rt.QuantizedTensor(*ops.quantize(alone, *coding)[:2], None, None, *shape))
+
+
 def test_gradients_are_differentiated_again(device):
     upstream = torch.randn(6, 12, device=device)
 
@@ -233,12 +252,14 @@ def opcheck_arguments(device):
     yield ops.activation_quantize.default, (x, up, probs, mask, "silu", False, 1.0, 1.0, e4m3, "1x128", "exact", True, True)
     yield ops.activation_quantize.default, (x.bfloat16(), None, None, None, "gelu", True, 1.0, 1.0, e5m2, "mx", "floor", False, True, random)
     yield ops.activation_quantize.default, (x.half(), None, None, None, "relu2", False, 1.0, 1.0, e5m2, "128x128")
+    yield ops.activation_quantize_backward.default, (x, x.clone(), up, probs, mask, "silu", False, 1.0, 1.0, e5m2, "1x128", "exact", True, True)
+    yield ops.activation_quantize_backward.default, (x[:, :20].bfloat16(), x.bfloat16(), None, None, None, "gelu", True, 1.0, 1.0, e4m3, "mx", "even", True, False, random)
     yield ops.rmsnorm_quantize.default, (x, None, None, 1e-5, False, e4m3, "tensor", "ceil", True, True)
     yield ops.rmsnorm_quantize.default, (x, up, probs.new_ones(40), 1e-5, True, e4m3, "row", "exact", True, False, random)
     yield ops.rmsnorm_quantize.default, (x.bfloat16(), up.bfloat16(), probs.new_ones(40), 1e-5, False, e5m2, "mx", "even", False, True)
 
 
-@pytest.mark.parametrize("index", range(6))
+@pytest.mark.parametrize("index", range(8))
 def test_opcheck(device, index):
     op, arguments = list(opcheck_arguments(device))[index]
     tests = ("test_schema", "test_autograd_registration", "test_faketensor")  # the rest compares 8-bit floats, for which torch has no allclose
@@ -286,6 +307,8 @@ def test_no_rows_and_operands_that_are_not_dense(device, config):
         (lambda x: ops.activation_quantize(x, None, None, None, "silu", False, 1.0, 1.0, torch.float8_e4m3fn, "blob"), ValueError, 'activation_quantize: granularity "blob" is unknown; use one of tensor'),
         (lambda x: ops.activation_quantize(x, None, None, None, "silu", False, 1.0, 1.0, torch.float8_e4m3fn, "mx"), ValueError, "activation_quantize: mx scales are powers of two"),
         (lambda x: ops.activation_quantize(x, None, None, None, "silu", False, 1.0, 1.0, torch.float16, "row"), TypeError, "activation_quantize: format is torch.float16"),
+        (lambda x: ops.activation_quantize_backward(x, x, None, None, None, "silu", True, 1.0, 1.0, torch.float8_e5m2, "row"), ValueError, "activation_quantize_backward: the gradient is torch.float32 of shape .4, 6.; give torch.float32 of shape .4, 3."),
+        (lambda x: ops.activation_quantize_backward(x.requires_grad_(), x, None, None, None, "silu", False, 1.0, 1.0, torch.float8_e5m2, "row")[0].float().sum().backward(), NotImplementedError, "activation_quantize_backward: no derivative"),
         (lambda x: rt.rms_norm_quantize(x, 7), ValueError, "rms_norm_quantize: the last dimensions of the input"),
         (lambda x: rt.rms_norm_quantize(x[None], 6), ValueError, "rmsnorm_quantize: the input has 3 dimensions; give a matrix"),
         (lambda x: rt.rms_norm_quantize(x.double(), 6), TypeError, "rmsnorm_quantize: the input is torch.float64"),

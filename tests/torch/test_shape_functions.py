@@ -82,6 +82,14 @@ def activated_codes(change=None, packed=False, granularity="1x128", rule="exact"
     ), list(operands.values())
 
 
+def differentiated_codes(change=None, packed=False, granularity="mx", rule="even"):
+    operands = {"dy": torch.ones(6, 8), "x": torch.ones(6, 8), "up": torch.ones(6, 8)} | (change or {})
+    if packed:
+        operands = {"dy": operands["dy"], "x": torch.ones(6, 16)}
+        return lambda dy, x: ops.activation_quantize_backward(dy, x, None, None, None, "silu", True, 1.0, 1.0, E4M3, granularity, rule, True, True), list(operands.values())
+    return lambda dy, x, up: ops.activation_quantize_backward(dy, x, up, None, None, "silu", False, 1.0, 1.0, E4M3, granularity, rule), list(operands.values())
+
+
 def normed_codes(change=None, eps=1e-5, format=E4M3, rule="exact"):
     operands = {"x": torch.ones(6, 8), "residual": torch.ones(6, 8), "weight": torch.ones(8)} | (change or {})
     return lambda x, residual, weight: ops.rmsnorm_quantize(x, residual, weight, eps, False, format, "row", rule), list(operands.values())
@@ -209,6 +217,12 @@ REFUSED = {
     "codes of an activation packed beside a gate": activated_codes(packed=True),
     "codes of an activation to mx exactly": activated_codes(granularity="mx"),
     "codes of an activation by no rule": activated_codes(rule="round"),
+    "codes of gradients of another shape": differentiated_codes({"dy": ones(6, 4)}),
+    "codes of packed gradients of another shape": differentiated_codes({"dy": ones(6, 16)}, packed=True),
+    "codes of gradients of another dtype": differentiated_codes({"dy": ones(6, 8).half()}),
+    "codes of gradients of gaps": differentiated_codes({"dy": ones(6, 16)[:, ::2]}),
+    "codes of gradients of float64": differentiated_codes({name: ones(6, 8).double() for name in ("dy", "x", "up")}),
+    "codes of gradients to mx exactly": differentiated_codes(rule="exact"),
     "codes of a norm of another residual": normed_codes({"residual": ones(6, 4)}),
     "codes of a norm of three dimensions": normed_codes({"x": ones(1, 6, 8), "residual": ones(1, 6, 8)}),
     "codes of a norm of float64": normed_codes({"x": ones(6, 8).double()}),
@@ -313,6 +327,8 @@ ALLOWED = {
     "activation": activated(),
     "codes of an activation": activated_codes({"x": ones(6, 16)[:, :8]}),
     "codes of an activation across": activated_codes({"x": ones(200, 8), "up": ones(200, 8), "probs": ones(200), "mask": torch.ones(200, dtype=torch.uint8)}, row=False),
+    "codes of gradients": differentiated_codes({"dy": ones(6, 16)[:, :8]}),
+    "codes of packed gradients": differentiated_codes(packed=True, granularity="128x128"),
     "codes of a norm": normed_codes({"x": ones(6, 8).half(), "residual": ones(6, 8).half()}),
     "loss": loss({"target": torch.zeros(6, dtype=torch.int32)}, 0.1, 1e-3, 30.0),
     "softmax of 16 bits to 32": shared({"x": ones(2, 6, 8).half()}, "log_softmax", 0.5, torch.float32),

@@ -312,6 +312,17 @@ def _activation_quantize(*args: Any) -> Any:
     return ways()
 
 
+def _activation_quantize_backward(*args: Any) -> Any:
+    """dy, then as ``_activation_quantize``. Both gradients lie side by side, which columns of one are no columns of."""
+    rows, cols = args[1].shape
+    gated, packed = _get(args, 2) is not None, args[6]
+    rule, ways = _coding_rule(args, 10, (rows, 2 * cols if gated else cols), "r" if gated or packed else "rc")
+    row = "r" if gated or packed else "rc"
+    rule.letters[0] = row
+    _activation_letters(rule, 1, args, row, "r")
+    return ways()
+
+
 def _rmsnorm_quantize(*args: Any) -> Any:
     """x, residual, weight, eps, zero_centred, format and how the result is coded; the sum and the factors of rows are results more."""
     residual = _get(args, 1) is not None
@@ -561,6 +572,7 @@ def register() -> None:
         (ops.gemm_fp8_scaled_add_, _scaled_add, 5),
         (ops.quantize, _quantize, 1),
         (ops.activation_quantize, _activation_quantize, 4),
+        (ops.activation_quantize_backward, _activation_quantize_backward, 5),
         (ops.rmsnorm_quantize, _rmsnorm_quantize, 3),
         (ops.dequantize, _dequantize, 2),
         (ops.rmsnorm, _norm(1, 1, 1, 1), 2),
