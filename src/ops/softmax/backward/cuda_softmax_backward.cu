@@ -51,7 +51,7 @@ RIDGE_PER_THREAD = { value = "per_thread" }
 RIDGE_SIDE = { value = "side" }
 RIDGE_THREADS = { value = "most_threads" }
 RIDGE_DIRECT = { value = "direct + 2 * again" }
-RIDGE_BLOCKS = { value = "by_chunks == 0 ? 4 : max(1, floor_div(again ? 1536 : direct ? 1024 : SM_THREADS, most_threads))" }
+RIDGE_BLOCKS = { value = "by_chunks == 0 ? 4 : max(1, floor_div(again ? (per_thread == 4 ? 1024 : 1536) : direct ? 1024 : SM_THREADS, most_threads))" }
 RIDGE_CLUSTER = { value = "blocks > 1" }
 [configs]
 default = { }
@@ -66,6 +66,8 @@ bf16_128 = { case = "softmax_backward rows=8192 cols=128" }
 bf16_512 = { case = "softmax_backward rows=131072 cols=512", every = true }
 bf16_4096 = { case = "softmax_backward rows=16384 cols=4096", every = true }
 bf16_8192 = { case = "softmax_backward rows=8192 cols=8192", every = true }
+bf16_16384 = { case = "softmax_backward rows=4096 cols=16384" }
+f16_16384_log = { case = "softmax_backward rows=4096 cols=16384 dtype=f16 form=log_softmax" }
 bf16_32768 = { case = "softmax_backward rows=4096 cols=32768", every = true }
 bf16_131072 = { case = "softmax_backward rows=1024 cols=131072" }
 bf16_odd = { case = "softmax_backward rows=64 cols=4097" }
