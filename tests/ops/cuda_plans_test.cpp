@@ -55,7 +55,7 @@ TEST(Plans, OfKernelsThatStayTakeNoMoreMultiprocessorsThanTheyMayCountOn) {
   };
   for (const Stays& one :
        {Stays{"ops/attention/cuda_attention.cu", "attention batch=8 heads=32 kv_heads=8 q_len=4096 k_len=4096 dim=128"},
-        Stays{"ops/rmsnorm/cuda_rmsnorm.cu", "rmsnorm rows=8192 cols=4096"},
+        Stays{"ops/rmsnorm/cuda_rmsnorm.cu", "rmsnorm rows=8192 cols=1024"},
         Stays{"ops/rmsnorm/backward/cuda_rmsnorm_backward.cu", "rmsnorm_backward rows=8192 cols=65536"},
         Stays{"ops/cross_entropy/cuda_cross_entropy.cu", "cross_entropy tokens=8192 vocabulary=128256"},
         Stays{"ops/grouped_gemm/cuda_groups.cu", "grouped_gemm rows=16384 groups=8 n=4096 k=4096 layout=nt"}}) {
@@ -229,11 +229,12 @@ TEST(RmsnormPlan, TeamsGrowWithTheRow) {
   };
   for (const Expected& one :
        {Expected{"rows=131072 cols=128", 2048, 256, 1}, Expected{"rows=131072 cols=512", 264, 256, 1},
-        Expected{"rows=8192 cols=4096", 528, 128, 1}, Expected{"rows=8192 cols=5120", 396, 160, 1},
-        Expected{"rows=8192 cols=8192", 264, 256, 1}, Expected{"rows=100 cols=8192", 100, 256, 1},
-        Expected{"rows=4096 cols=16384", 132, 512, 1}, Expected{"rows=1000 cols=32768", 132, 512, 2},
-        Expected{"rows=1000 cols=65536", 132, 512, 4}, Expected{"rows=10 cols=65536", 40, 512, 4},
-        Expected{"rows=1000 cols=65536 dtype=f32", 128, 512, 8}, Expected{"rows=9000 cols=4097", 1056, 256, 1}}) {
+        Expected{"rows=8192 cols=4096", 8192, 256, 1}, Expected{"rows=8192 cols=5120", 8192, 320, 1},
+        Expected{"rows=8192 cols=8192", 8192, 512, 1}, Expected{"rows=100 cols=8192", 100, 512, 1},
+        Expected{"rows=4096 cols=16384", 4096, 512, 1}, Expected{"rows=1000 cols=32768", 1000, 1024, 1},
+        Expected{"rows=1000 cols=65536", 1000, 1024, 1}, Expected{"rows=1000 cols=65536 residual=1", 132, 512, 4},
+        Expected{"rows=10 cols=65536 residual=1", 40, 512, 4}, Expected{"rows=1000 cols=65536 dtype=f32", 128, 512, 8},
+        Expected{"rows=9000 cols=4097", 1056, 256, 1}}) {
     const ResolvedPlan plan = norm_plan(kNorm, std::string("rmsnorm ") + one.size);
     const auto& kernel = plan.kernels.at(0);
     EXPECT_EQ(kernel.grid[0], one.grid) << one.size;
@@ -313,15 +314,15 @@ TEST(RmsnormPlan, PartialSumsAreARowForEveryBlockAndNoneWhereTheyAreNotWanted) {
 }
 
 TEST(RmsnormPlan, RowsThatStartOnNoSixteenBytesGoByElements) {
-  const Problem problem = problem_of("rmsnorm rows=5000 cols=4096 residual=1");
+  const Problem problem = problem_of("rmsnorm rows=5000 cols=8192 residual=1");
   std::vector<TensorView> views = dense_views(problem);
   const auto threads = [&] { return plan_of(kNorm, problem, views).kernels.at(0).block[0]; };
-  EXPECT_EQ(threads(), 128u);
-  views[1].stride[0] = 4104;
-  EXPECT_EQ(threads(), 128u);
-  views[1].stride[0] = 4100;
+  EXPECT_EQ(threads(), 512u);
+  views[1].stride[0] = 8200;
+  EXPECT_EQ(threads(), 512u);
+  views[1].stride[0] = 8196;
   EXPECT_EQ(threads(), 256u) << "rows of 8 bytes more";
-  views[1].stride[0] = 4096;
+  views[1].stride[0] = 8192;
   views[4].data = reinterpret_cast<void*>(8);
   EXPECT_EQ(threads(), 256u);
 }
@@ -424,7 +425,7 @@ constexpr const char* kLayernormBackward = "ops/layernorm/backward/cuda_layernor
 
 TEST(LayernormPlan, TeamsGrowWithTheRowAsRmsnormsDo) {
   for (const char* size : {"rows=131072 cols=128", "rows=131072 cols=512", "rows=8192 cols=4096", "rows=100 cols=8192",
-                           "rows=1000 cols=32768", "rows=10 cols=65536", "rows=9000 cols=4097"}) {
+                           "rows=1000 cols=32768", "rows=10 cols=65536 dtype=f32", "rows=9000 cols=4097"}) {
     const auto own = norm_plan(kLayernorm, fmt::format("layernorm bias=1 {}", size)).kernels.at(0);
     const auto other = norm_plan(kNorm, fmt::format("rmsnorm {}", size)).kernels.at(0);
     EXPECT_EQ(own.grid[0], other.grid[0]) << size;

@@ -100,7 +100,9 @@ RIDGE_ROWS Stored rounded_once(const Format& format, double value, double reach)
   const double low = format.round(value - reach), high = format.round(value + reach);
   if (low == high) return rows::known(format, format.round(value));
   const double step = format.step(::fabs(value));
-  if (!rows::is_finite(high - low)) return {value, reach + step, step * step, reach + step};
+  // It may round beyond the largest number, which codes are held to.
+  const double off = reach + step;
+  if (!rows::is_finite(high - low)) return {value, off, off * off, off};
   const double allowed = (high - low) / 2 + 2 * reach;
   return {value, allowed, (high - low) * (high - low) / 4, allowed};
 }
