@@ -29,10 +29,7 @@ class _Coding(NamedTuple):
     def of(op: str, x: torch.Tensor, config: QuantConfig, transpose: bool, seed: torch.Tensor | None) -> _Coding:
         if not isinstance(config, QuantConfig):
             raise ValueError(f"{op}: config={config!r}; give a QuantConfig")
-        random = None
-        if config.rounding == "stochastic":
-            random = torch.randint(1 << 62, (2,), dtype=torch.int64, device=x.device) if seed is None else seed
-        return _Coding(config, transpose, random)
+        return _Coding(config, transpose, config.random_words(x.device, seed))
 
     def words(self) -> tuple[Any, ...]:
         return self.config.forward_dtype, self.config.grouping(), self.config.rule, True, self.transpose, self.random

@@ -15,6 +15,11 @@ Sums = Literal["f32", "promoted", "fast"]
 _BLOCKS: dict[str, int] = {"blockwise": 128, "mx": 32}
 
 
+def random_words(device: torch.device) -> torch.Tensor:
+    """Two words of stochastic rounding, from torch's generator."""
+    return torch.randint(1 << 62, (2,), dtype=torch.int64, device=device)
+
+
 def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
     if value not in allowed:
         raise ValueError(f"QuantConfig: {name}={value!r} is unknown; use one of {', '.join(map(repr, allowed))}")
@@ -75,6 +80,12 @@ class QuantConfig:
     @property
     def grad_dtype(self) -> torch.dtype:
         return torch.float8_e4m3fn if self.format == "e4m3" else torch.float8_e5m2
+
+    def random_words(self, device: torch.device, seed: torch.Tensor | None = None) -> torch.Tensor | None:
+        """What codes are rounded by at random: ``seed``, or words that are drawn; None where they are rounded to nearest."""
+        if self.rounding != "stochastic":
+            return None
+        return random_words(device) if seed is None else seed
 
     def grouping(self, weight: bool = False) -> str:
         """The elements that share a scale, in the words of torch.ops.ridgeline.quantize."""

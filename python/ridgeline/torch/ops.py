@@ -202,9 +202,7 @@ class _ProductOfCodes(torch.autograd.Function):
             return *[None] * 7, grad_bias, *[None] * 9
         trans_a, trans_b, dtype, config, main_grad = ctx.call
         x_t, scale_x, w_t, scale_w = ctx.saved_tensors
-        random = None
-        if config.rounding == "stochastic":
-            random = torch.randint(1 << 62, (2,), dtype=torch.int64, device=grad.device)
+        random = config.random_words(grad.device)
         dy, scale, dy_t, scale_t = torch.ops.ridgeline.quantize(
             grad.to(dtype).contiguous(), config.grad_dtype, config.grouping(), config.rule, need_a, need_b, random
         )

@@ -9,7 +9,7 @@ import torch
 
 from . import delayed, sharding
 from ._recipe import Recipe
-from .config import QuantConfig
+from .config import QuantConfig, random_words
 from .ops import autocast, scaling_of, transformed
 from .quantized import Parts, QuantizedTensor
 
@@ -67,7 +67,7 @@ def _one(x: torch.Tensor, along: Spec | None, across: Spec | None) -> tuple[Code
     if spec.grouping in ("tensor", "row") and not spec.stochastic and sharding.is_sharded(x):
         q, scale, q_t, scale_t = sharding.quantised(x, spec.dtype, spec.grouping, spec.rule, along is not None, across is not None)
         return Codes(q, scale) if along else None, Codes(q_t, scale_t) if across else None
-    random = torch.randint(1 << 62, (2,), dtype=torch.int64, device=x.device) if spec.stochastic else None
+    random = random_words(x.device) if spec.stochastic else None
     q, scale, q_t, scale_t = _quantize(x, spec.dtype, spec.grouping, spec.rule, along is not None, across is not None, random)
     return Codes(q, scale) if along else None, Codes(q_t, scale_t) if across else None
 

@@ -276,9 +276,7 @@ def cast(x: torch.Tensor, scaled: torch.Tensor, dtype: torch.dtype) -> torch.Ten
 
 def parts_of(x: torch.Tensor, config: QuantConfig, weight: bool, transpose: bool, seed: torch.Tensor | None = None) -> Parts:
     """Codes and scales of x and, with ``transpose``, of its transpose."""
-    if config.rounding == "stochastic" and seed is None:
-        seed = torch.randint(1 << 62, (2,), dtype=torch.int64, device=x.device)
-    random = seed if config.rounding == "stochastic" else None
+    random = config.random_words(x.device, seed)
     q, scale, q_t, scale_t = torch.ops.ridgeline.quantize(
         x, config.forward_dtype, config.grouping(weight), config.rule, True, transpose, random
     )

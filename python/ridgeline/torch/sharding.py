@@ -307,8 +307,9 @@ def _activation_quantize(*args: Any) -> Any:
     """As ``_activation``, then alpha, limit, format and how the result is coded."""
     rows, cols = args[0].shape
     packed = args[5]
-    rule, ways = _coding_rule(args, 9, (rows, cols // 2 if packed else cols), "r" if packed else "rc")
-    _activation_letters(rule, 0, args, "r" if packed else "rc", "r")
+    row = "r" if packed else "rc"
+    rule, ways = _coding_rule(args, 9, (rows, cols // 2 if packed else cols), row)
+    _activation_letters(rule, 0, args, row, "r")
     return ways()
 
 
@@ -316,8 +317,8 @@ def _activation_quantize_backward(*args: Any) -> Any:
     """dy, then as ``_activation_quantize``. Both gradients lie side by side, which columns of one are no columns of."""
     rows, cols = args[1].shape
     gated, packed = _get(args, 2) is not None, args[6]
-    rule, ways = _coding_rule(args, 10, (rows, 2 * cols if gated else cols), "r" if gated or packed else "rc")
     row = "r" if gated or packed else "rc"
+    rule, ways = _coding_rule(args, 10, (rows, 2 * cols if gated else cols), row)
     rule.letters[0] = row
     _activation_letters(rule, 1, args, row, "r")
     return ways()

@@ -1,4 +1,4 @@
-// Rows by the copy engine, from their sums to their results in registers (cuda_layernorm.cu). Any stride and alignment;
+// Rows that are read once from memory, in four ways by their length (cuda_layernorm.cu). Any stride and alignment;
 // rows that start on 16 bytes and are whole multiples of them are read once.
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/layernorm/layernorm.h"
@@ -14,9 +14,9 @@ const DescribedKernel& kernel() {
 }  // namespace
 
 Implementation cuda_layernorm() {
-  return configured_cuda_kernel("cuda_layernorm",
-                                "rows by the copy engine, read once, by a part of a warp, a block or a cluster", kernel,
-                                no_bulk_copies);
+  return configured_cuda_kernel(
+      "cuda_layernorm", "rows read once from memory: held in registers, by the copy engine, or read again from a cache",
+      kernel, no_bulk_copies);
 }
 
 }  // namespace ridge::ops::layernorm

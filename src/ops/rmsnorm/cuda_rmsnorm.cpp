@@ -1,4 +1,4 @@
-// Rows by the copy engine, from their squares to their results in registers (cuda_rmsnorm.cu). Any stride and
+// Rows that are read once from memory, in four ways by their length (cuda_rmsnorm.cu). Any stride and
 // alignment; rows that start on 16 bytes and are whole multiples of them are read once.
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/rmsnorm/rmsnorm.h"
@@ -14,9 +14,9 @@ const DescribedKernel& kernel() {
 }  // namespace
 
 Implementation cuda_rmsnorm() {
-  return configured_cuda_kernel("cuda_rmsnorm",
-                                "rows by the copy engine, read once, by a part of a warp, a block or a cluster", kernel,
-                                no_bulk_copies);
+  return configured_cuda_kernel(
+      "cuda_rmsnorm", "rows read once from memory: held in registers, by the copy engine, or read again from a cache",
+      kernel, no_bulk_copies);
 }
 
 }  // namespace ridge::ops::rmsnorm

@@ -1,5 +1,5 @@
-// Rows kept in registers from their sum to their gradients (cuda_softmax_backward.cu). Any stride and alignment; rows
-// that start on 16 bytes and are whole multiples of them, up to 256 KiB, are read once.
+// Rows that are read once from memory, in four ways by their length (cuda_softmax_backward.cu). Any stride and
+// alignment; rows that start on 16 bytes and are whole multiples of them, up to 256 KiB, are read once.
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/softmax/backward/backward.h"
 
@@ -14,9 +14,10 @@ const DescribedKernel& kernel() {
 }  // namespace
 
 Implementation cuda_softmax_backward() {
-  return configured_cuda_kernel("cuda_softmax_backward",
-                                "rows by the copy engine, in registers of one to eight blocks up to their gradients",
-                                kernel, no_bulk_copies);
+  return configured_cuda_kernel(
+      "cuda_softmax_backward",
+      "rows read once from memory: held in registers, by the copy engine, or read again from a cache", kernel,
+      no_bulk_copies);
 }
 
 }  // namespace ridge::ops::softmax_backward
