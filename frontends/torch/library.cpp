@@ -82,6 +82,12 @@ constexpr const char* kSchemas[] = {
     "bool inverse=False) -> (Tensor q_out, Tensor k_out)",
     "rope_(Tensor(a!) q, Tensor(b!)? k, Tensor cos, Tensor sin, Tensor? positions=None, int offset=0, "
     "bool interleaved=False, bool inverse=False) -> ()",
+    "rope_norm(Tensor q, Tensor? k, Tensor? q_weight, Tensor? k_weight, Tensor cos, Tensor sin, "
+    "Tensor? positions=None, int offset=0, bool interleaved=False, bool zero_centred=False, float eps=1e-6) -> "
+    "(Tensor q_out, Tensor k_out)",
+    "rope_norm_backward(Tensor dq_out, Tensor? dk_out, Tensor q, Tensor? k, Tensor? q_weight, Tensor? k_weight, "
+    "Tensor cos, Tensor sin, Tensor? positions=None, int offset=0, bool interleaved=False, bool zero_centred=False, "
+    "float eps=1e-6) -> (Tensor dq, Tensor dk, Tensor dq_weight, Tensor dk_weight)",
     "rope_table_(Tensor(a!) cos, Tensor(b!) sin, float base, str scaling, float factor, float original_length, "
     "float low_factor, float high_factor, float beta_fast, float beta_slow, float attention) -> ()",
     "attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None, bool deterministic=False) -> "
@@ -106,6 +112,7 @@ void register_all(torch::Library& library, c10::DispatchKey key) {
   register_softmax(library, key);
   register_embedding(library, key);
   register_rope(library, key);
+  register_rope_norm(library, key);
   register_rescale(library, key);
   register_attention(library, key);
 }

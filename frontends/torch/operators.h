@@ -99,6 +99,17 @@ void call_embedding_backward_add(Tensor& dw, const Tensor& dy, const Tensor& ids
 using Turned = std::tuple<Tensor, Tensor>;
 Turned call_rope(const Tensor& q, const OptionalTensor& k, const Tensor& cos, const Tensor& sin,
                  const OptionalTensor& positions, std::int64_t offset, bool interleaved, bool inverse);
+// The same of heads that are normalised first; the gradients of q, k and the weights.
+using TurnedGradients = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+Turned call_rope_norm(const Tensor& q, const OptionalTensor& k, const OptionalTensor& q_weight,
+                      const OptionalTensor& k_weight, const Tensor& cos, const Tensor& sin,
+                      const OptionalTensor& positions, std::int64_t offset, bool interleaved, bool zero_centred,
+                      double eps);
+TurnedGradients call_rope_norm_backward(const Tensor& dq_out, const OptionalTensor& dk_out, const Tensor& q,
+                                        const OptionalTensor& k, const OptionalTensor& q_weight,
+                                        const OptionalTensor& k_weight, const Tensor& cos, const Tensor& sin,
+                                        const OptionalTensor& positions, std::int64_t offset, bool interleaved,
+                                        bool zero_centred, double eps);
 
 // softmax(scale q k^T) v of heads and the log-sum-exp of their rows; the gradients of q, k and v.
 using AttentionAndSum = std::tuple<Tensor, Tensor>;
@@ -123,6 +134,7 @@ void register_cross_entropy(torch::Library& library, c10::DispatchKey key);
 void register_softmax(torch::Library& library, c10::DispatchKey key);
 void register_embedding(torch::Library& library, c10::DispatchKey key);
 void register_rope(torch::Library& library, c10::DispatchKey key);
+void register_rope_norm(torch::Library& library, c10::DispatchKey key);
 void register_rescale(torch::Library& library, c10::DispatchKey key);
 void register_attention(torch::Library& library, c10::DispatchKey key);
 void register_gemm_fp8(torch::Library& library, c10::DispatchKey key);

@@ -11,76 +11,60 @@
 #include "convert.h"
 #include "derivative.h"
 #include "operators.h"
+#include "rope.h"
 #include "shapes.h"
 
 namespace ridge::torch_frontend {
+namespace turning {
 namespace {
 
-constexpr std::string_view kOp = "rope";
-
-// What a call reads beside q and k.
-struct Angles {
-  const Tensor &cos, &sin;
-  const OptionalTensor& positions;
-  std::int64_t offset = 0;
-  bool interleaved = false, inverse = false;
-};
-
-// ---- What a call asks of its tensors, of symbolic sizes
-
-void check_heads(const Tensor& x, std::string_view name, at::ScalarType type) {
-  TORCH_CHECK_VALUE(x.dim() == 4, kOp, ": ", name, " has shape ", x.sym_sizes(),
+void check_heads(std::string_view op, const Tensor& x, std::string_view name, at::ScalarType type) {
+  TORCH_CHECK_VALUE(x.dim() == 4, op, ": ", name, " has shape ", x.sym_sizes(),
                     "; give [batch, length, heads, dim], a view in any order of memory");
-  TORCH_CHECK_TYPE(x.scalar_type() == type, kOp, ": q is ", name_of(type), " and ", name, " ", type_of(x),
+  TORCH_CHECK_TYPE(x.scalar_type() == type, op, ": q is ", name_of(type), " and ", name, " ", type_of(x),
                    "; cast one of them");
-  TORCH_CHECK_VALUE(same(x.sym_stride(3), 1) || same(x.sym_size(3), 1), kOp, ": the elements of a head of ", name,
+  TORCH_CHECK_VALUE(same(x.sym_stride(3), 1) || same(x.sym_size(3), 1), op, ": the elements of a head of ", name,
                     " are ", x.sym_stride(3), " apart; call .contiguous() on it first");
 }
 
-void check_inputs(const Tensor& q, const OptionalTensor& k, const Angles& angles) {
+}  // namespace
+
+void check_inputs(std::string_view op, const Tensor& q, const OptionalTensor& k, const Angles& angles) {
   const auto type = q.scalar_type();
   const bool usable_type = type == at::kFloat || type == at::kBFloat16 || type == at::kHalf ||
                            (type == at::kDouble && !q.is_cuda());  // by torch
-  TORCH_CHECK_TYPE(usable_type, kOp, ": q is ", type_of(q),
+  TORCH_CHECK_TYPE(usable_type, op, ": q is ", type_of(q),
                    "; give torch.float32, torch.bfloat16 or torch.float16 (torch.float64: on the CPU)");
-  check_heads(q, "q", type);
+  check_heads(op, q, "q", type);
   if (given(k)) {
-    check_heads(*k, "k", type);
+    check_heads(op, *k, "k", type);
     for (const std::int64_t d : {0, 1, 3}) {
-      TORCH_CHECK_VALUE(same(q.sym_size(d), k->sym_size(d)), kOp, ": q has shape ", q.sym_sizes(), " and k ",
+      TORCH_CHECK_VALUE(same(q.sym_size(d), k->sym_size(d)), op, ": q has shape ", q.sym_sizes(), " and k ",
                         k->sym_sizes(), "; they differ in heads alone");
     }
   }
-  TORCH_CHECK_VALUE(angles.cos.dim() == 2, kOp, ": cos has shape ", angles.cos.sym_sizes(),
+  TORCH_CHECK_VALUE(angles.cos.dim() == 2, op, ": cos has shape ", angles.cos.sym_sizes(),
                     "; give [positions, rotary / 2]");
-  check_like(angles.cos, kOp, "cos", angles.cos.sym_sizes(), at::kFloat);
-  check_like(angles.sin, kOp, "sin", angles.cos.sym_sizes(), at::kFloat);
-  TORCH_CHECK_VALUE(angles.cos.is_contiguous() && angles.sin.is_contiguous(), kOp,
+  check_like(angles.cos, op, "cos", angles.cos.sym_sizes(), at::kFloat);
+  check_like(angles.sin, op, "sin", angles.cos.sym_sizes(), at::kFloat);
+  TORCH_CHECK_VALUE(angles.cos.is_contiguous() && angles.sin.is_contiguous(), op,
                     ": cos or sin is not contiguous; call .contiguous() on it first");
-  TORCH_CHECK_VALUE(!angles.cos.requires_grad() && !angles.sin.requires_grad(), kOp,
+  TORCH_CHECK_VALUE(!angles.cos.requires_grad() && !angles.sin.requires_grad(), op,
                     ": the table has no gradient; detach cos and sin");
   const c10::SymInt rows = angles.cos.sym_size(0), rotary = angles.cos.sym_size(1) * 2;
-  TORCH_CHECK_VALUE(TORCH_GUARD_OR_TRUE(rotary.sym_le(q.sym_size(3))), kOp, ": a rotary dimension of ", rotary,
+  TORCH_CHECK_VALUE(TORCH_GUARD_OR_TRUE(rotary.sym_le(q.sym_size(3))), op, ": a rotary dimension of ", rotary,
                     " in heads of ", q.sym_size(3), "; give tables of [positions, rotary / 2] of at most as many");
   if (!given(angles.positions)) {
     const c10::SymInt end = q.sym_size(1) + angles.offset;
-    TORCH_CHECK_VALUE(angles.offset >= 0 && TORCH_GUARD_OR_TRUE(end.sym_le(rows)), kOp, ": positions ", angles.offset,
+    TORCH_CHECK_VALUE(angles.offset >= 0 && TORCH_GUARD_OR_TRUE(end.sym_le(rows)), op, ": positions ", angles.offset,
                       " to ", end - 1, " of a table of ", rows, " rows; make a longer table, or give an offset from 0");
     return;
   }
   const auto index = angles.positions->scalar_type();
-  TORCH_CHECK_TYPE(index == at::kLong || index == at::kInt, kOp, ": the positions are ", type_of(*angles.positions),
+  TORCH_CHECK_TYPE(index == at::kLong || index == at::kInt, op, ": the positions are ", type_of(*angles.positions),
                    "; give torch.int64 or torch.int32");
-  check_like(*angles.positions, kOp, "the positions", {q.sym_size(0), q.sym_size(1)}, index);
+  check_like(*angles.positions, op, "the positions", {q.sym_size(0), q.sym_size(1)}, index);
 }
-
-Turned rope_meta(const Tensor& q, const OptionalTensor& k, const Angles& angles) {
-  check_inputs(q, k, angles);
-  return {at::empty_symint(q.sym_sizes(), q.options()),
-          given(k) ? at::empty_symint(k->sym_sizes(), k->options()) : at::empty({0}, q.options())};
-}
-
-// ---- By PyTorch's own operators: float64 (gradient checks) and tangents
 
 Tensor turned_by_torch(const Tensor& x, const Angles& a) {
   const auto wide = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -103,22 +87,17 @@ Tensor turned_by_torch(const Tensor& x, const Angles& a) {
   }
   return at::cat({turned, values.narrow(-1, rotary, x.size(-1) - rotary)}, -1).to(x.scalar_type());
 }
-Turned by_torch(const Tensor& q, const OptionalTensor& k, const Angles& angles) {
-  return {turned_by_torch(q, angles), given(k) ? turned_by_torch(*k, angles) : at::empty({0}, q.options())};
-}
-void check_positions(const Angles& a) {
+void check_positions(std::string_view op, const Angles& a) {
   const std::int64_t rows = a.cos.size(0);
   if (!given(a.positions) || a.positions->numel() == 0) return;
-  TORCH_CHECK_VALUE(a.positions->min().item<std::int64_t>() >= 0 && a.positions->max().item<std::int64_t>() < rows, kOp,
+  TORCH_CHECK_VALUE(a.positions->min().item<std::int64_t>() >= 0 && a.positions->max().item<std::int64_t>() < rows, op,
                     ": a position is outside of the table of ", rows, " rows");
 }
 
-// ---- The calls
-
-TensorView strided_view(const Tensor& tensor, std::string_view name) {
+TensorView strided_view(const Tensor& tensor, std::string_view op, std::string_view name) {
   TensorView view;
   view.data = tensor.data_ptr();
-  view.dtype = dtype_of(tensor, kOp, name);
+  view.dtype = dtype_of(tensor, op, name);
   view.rank = static_cast<int>(tensor.dim());
   for (std::int64_t d = 0; d < tensor.dim(); ++d) {
     view.shape[static_cast<std::size_t>(d)] = tensor.size(d);
@@ -127,18 +106,43 @@ TensorView strided_view(const Tensor& tensor, std::string_view name) {
   return view;
 }
 
+Tensor rows_of(const Tensor& gradient) {
+  const bool usable = gradient.sym_stride(3) == 1 && gradient.is_non_overlapping_and_dense();
+  return usable ? gradient : gradient.contiguous();
+}
+
+}  // namespace turning
+
+namespace {
+
+using turning::Angles, turning::check_inputs, turning::check_positions, turning::rows_of, turning::strided_view,
+    turning::turned_by_torch;
+
+constexpr std::string_view kOp = "rope";
+
+Turned rope_meta(const Tensor& q, const OptionalTensor& k, const Angles& angles) {
+  check_inputs(kOp, q, k, angles);
+  return {at::empty_symint(q.sym_sizes(), q.options()),
+          given(k) ? at::empty_symint(k->sym_sizes(), k->options()) : at::empty({0}, q.options())};
+}
+
+Turned by_torch(const Tensor& q, const OptionalTensor& k, const Angles& angles) {
+  return {turned_by_torch(q, angles), given(k) ? turned_by_torch(*k, angles) : at::empty({0}, q.options())};
+}
+// ---- The calls
+
 void turn(const Tensor& q, const OptionalTensor& k, const Angles& a, const Tensor& q_out, const Tensor& k_out) {
   const OnDeviceOf on_device(q);
   RopeArgs args;
-  args.q = strided_view(q, "q");
-  args.q_out = strided_view(q_out, "the result of q");
-  args.cos = strided_view(a.cos, "cos");
-  args.sin = strided_view(a.sin, "sin");
+  args.q = strided_view(q, kOp, "q");
+  args.q_out = strided_view(q_out, kOp, "the result of q");
+  args.cos = strided_view(a.cos, kOp, "cos");
+  args.sin = strided_view(a.sin, kOp, "sin");
   if (given(k)) {
-    args.k = strided_view(*k, "k");
-    args.k_out = strided_view(k_out, "the result of k");
+    args.k = strided_view(*k, kOp, "k");
+    args.k_out = strided_view(k_out, kOp, "the result of k");
   }
-  if (given(a.positions)) args.positions = strided_view(*a.positions, "the positions");
+  if (given(a.positions)) args.positions = strided_view(*a.positions, kOp, "the positions");
   args.offset = a.offset;
   args.interleaved = a.interleaved;
   args.inverse = a.inverse;
@@ -155,7 +159,7 @@ Turned rope(const Tensor& q, const OptionalTensor& k, const Tensor& cos, const T
   check_devices(q, k, angles);
   Turned out = rope_meta(q, k, angles);
   if (q.scalar_type() == at::kDouble) {
-    check_positions(angles);
+    check_positions(kOp, angles);
     return by_torch(q, k, angles);
   }
   turn(q, k, angles, std::get<0>(out), std::get<1>(out));
@@ -166,9 +170,9 @@ void rope_in_place(Tensor& q, const OptionalTensor& k, const Tensor& cos, const 
                    const OptionalTensor& positions, std::int64_t offset, bool interleaved, bool inverse) {
   const Angles angles{cos, sin, positions, offset, interleaved, inverse};
   check_devices(q, k, angles);
-  check_inputs(q, k, angles);
+  check_inputs(kOp, q, k, angles);
   if (q.scalar_type() == at::kDouble) {
-    check_positions(angles);
+    check_positions(kOp, angles);
     const Turned out = by_torch(q, k, angles);
     q.copy_(std::get<0>(out));
     if (given(k)) k->copy_(std::get<1>(out));
@@ -189,7 +193,7 @@ void rope_table(Tensor& cos, Tensor& sin, double base, std::string_view scaling,
                             low_factor, high_factor,
                             beta_fast,  beta_slow,
                             attention};
-  check(ridge::rope_table(how, strided_view(cos, "cos"), strided_view(sin, "sin")));
+  check(ridge::rope_table(how, strided_view(cos, kOp, "cos"), strided_view(sin, kOp, "sin")));
 }
 
 // ---- Derivatives: turned back by the same angles, any number of times
@@ -218,13 +222,6 @@ struct RopeFormula final : Gradients {
     result[have(kQ) ? kQ : kK] = std::get<0>(found);
     if (second) result[kK] = std::get<1>(found);
     return result;
-  }
-
- private:
-  // Expanded gradients have no rows of their own.
-  static Tensor rows_of(const Tensor& gradient) {
-    const bool usable = gradient.sym_stride(3) == 1 && gradient.is_non_overlapping_and_dense();
-    return usable ? gradient : gradient.contiguous();
   }
 };
 
@@ -294,7 +291,7 @@ void register_rope(torch::Library& library, c10::DispatchKey key) {
       });
       library.impl("rope_", [](Tensor& q, const OptionalTensor& k, const Tensor& cos, const Tensor& sin,
                                const OptionalTensor& positions, std::int64_t offset, bool interleaved, bool inverse) {
-        check_inputs(q, k, {cos, sin, positions, offset, interleaved, inverse});
+        check_inputs(kOp, q, k, {cos, sin, positions, offset, interleaved, inverse});
       });
       library.impl("rope_table_", [](Tensor&, Tensor&, double, std::string_view, double, double, double, double, double,
                                      double, double) {});

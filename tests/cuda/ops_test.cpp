@@ -107,6 +107,22 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       }
     }
   }
+  if (op.name.starts_with("rope_norm")) {
+    // Heads that add up by shuffles and in shared memory, groups that no block divides, several blocks of heads, an odd
+    // number of chunks that are not turned, tokens for many turns of every block.
+    for (const char* size :
+         {"batch=2 length=301 heads=32 kv_heads=8 dim=128", "length=3000 heads=32 kv_heads=4 dim=128",
+          "length=200 heads=64 kv_heads=8 dim=128 rows=500 positions=i64 weight=f32",
+          "length=77 heads=13 kv_heads=5 dim=128 rotary=80 rows=90 positions=i32 zero_centred=1",
+          "length=50 heads=7 kv_heads=3 dim=120 rotary=64 weight=f32 zero_centred=1",
+          "length=3 heads=2100 kv_heads=1 dim=16", "length=900 heads=9 kv_heads=0 dim=64 rotary=48 weight=none",
+          "batch=5 length=1 heads=32 kv_heads=32 dim=96", "length=9 heads=70 kv_heads=1 dim=1000 rotary=300",
+          "length=400 heads=8 kv_heads=4 dim=256 weight=f32"}) {
+      for (const char* dtype : {"bf16", "f16", "f32"}) {
+        for (const int interleaved : {0, 1}) add(fmt::format("{} dtype={} interleaved={}", size, dtype, interleaved));
+      }
+    }
+  }
   if (op.name.starts_with("activation")) {
     // Teams of every size, rows of several pieces, a matrix that is one row, odd rows; each function in each dtype.
     for (const char* size : {"rows=40000 cols=8", "rows=9000 cols=128", "rows=2000 cols=1000", "rows=1500 cols=1024",

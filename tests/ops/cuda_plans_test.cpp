@@ -420,6 +420,69 @@ TEST(RopePlan, RefusesMoreBlocksThanAGridHas) {
   EXPECT_TRUE(refusal("heads=4294967296 dim=2 length=1"));
 }
 
+constexpr const char* kRopeNorm = "ops/rope/norm/cuda_rope_norm.cu";
+constexpr const char* kRopeNormBackward = "ops/rope/norm/backward/cuda_rope_norm_backward.cu";
+
+// A group of heads is of q alone or of k alone; the backward's blocks stay, and each writes a row of partial sums.
+TEST(RopeNormPlan, GroupsHaveHeadsOfOneTensor) {
+  const auto launch = [](const char* file, const std::string& words) {
+    const Problem problem = problem_of((file == kRopeNorm ? "rope_norm " : "rope_norm_backward ") + words);
+    record::PlanFacts facts = plan_facts(problem, dense_views(problem));
+    facts.values["sm_count"] = 132;
+    const ResolvedPlan plan = described_kernel(file).resolve(0, facts).value();
+    const auto& one = plan.kernels.at(0);
+    return std::vector<std::int64_t>{one.block[0], one.block[1], one.block[2],
+                                     one.grid[0],  one.grid[1],  one.shared_bytes};
+  };
+  EXPECT_THAT(launch(kRopeNorm, "length=8192 heads=32 kv_heads=8 dim=128"), ElementsAre(8, 10, 3, 2731, 1, 0));
+  EXPECT_THAT(launch(kRopeNorm, "length=100 heads=9 kv_heads=7 dim=96"), ElementsAre(6, 5, 9, 12, 1, 4320))
+      << "places that are no power of two add up in shared memory: a number for each head of a thread";
+  EXPECT_THAT(launch(kRopeNormBackward, "length=8192 heads=32 kv_heads=8 dim=128"),
+              ElementsAre(8, 20, 2, 132, 1, 20480))
+      << "a weight's gradient of every group of every token";
+  EXPECT_THAT(launch(kRopeNormBackward, "length=8192 heads=32 kv_heads=8 dim=128 weight=none"),
+              ElementsAre(8, 20, 2, 132, 1, 0));
+  const Problem forward = problem_of("rope_norm positions=i64"),
+                backward = problem_of("rope_norm_backward positions=i64");
+  EXPECT_EQ(plan_of(kRopeNorm, forward, dense_views(forward)).kernels.at(0).parameters.at(0).bytes, 272u)
+      << "RopeNormParameters";
+  EXPECT_EQ(plan_of(kRopeNormBackward, backward, dense_views(backward)).kernels.at(0).parameters.at(0).bytes, 376u)
+      << "RopeNormBackwardParameters";
+}
+
+TEST(RopeNormPlan, EveryHeadOfEveryTokenIsTaken) {
+  for (const char* file : {kRopeNorm, kRopeNormBackward}) {
+    const DescribedKernel& kernel = described_kernel(file);
+    for (const std::int64_t length : {1, 2, 65, 1000}) {
+      for (const std::int64_t heads : {0, 1, 5, 32, 127, 3000}) {
+        for (const char* dims :
+             {"dim=128", "dim=128 interleaved=1 weight=f32", "dim=2", "dim=1024 dtype=f32 interleaved=1",
+              "dim=1023 rotary=2", "dim=72 rotary=16 dtype=f16"}) {
+          const Problem problem =
+              problem_of(fmt::format("{} length={} heads={} kv_heads=3 {}",
+                                     file == kRopeNorm ? "rope_norm" : "rope_norm_backward", length, heads, dims));
+          record::PlanFacts facts = plan_facts(problem, dense_views(problem));
+          facts.values["sm_count"] = 132;
+          for (const int configuration : kernel.fitting(facts)) {
+            const ResolvedPlan plan = kernel.resolve(configuration, facts).value();
+            const auto& one = plan.kernels.at(0);
+            const auto values = kernel.variables(configuration, facts).value();
+            const std::string text = problem.problem_case.text();
+            const std::int64_t each = values.at("each");
+            EXPECT_GE(values.at("sequence_blocks") * one.block[2], length) << text;
+            EXPECT_GE(one.grid[1] * one.block[1], (heads + each - 1) / each + (3 + each - 1) / each) << text;
+            const std::uint32_t threads = one.block[0] * one.block[1] * one.block[2];
+            EXPECT_LE(threads, 512u) << text;
+            EXPECT_LE(one.shared_bytes, 49152u) << text;
+            EXPECT_THAT(kernel.build(configuration, facts)->defines,
+                        testing::Contains(fmt::format("RIDGE_THREADS={}", (threads + 31) / 32 * 32)));
+          }
+        }
+      }
+    }
+  }
+}
+
 constexpr const char* kLayernorm = "ops/layernorm/cuda_layernorm.cu";
 constexpr const char* kLayernormBackward = "ops/layernorm/backward/cuda_layernorm_backward.cu";
 

@@ -495,6 +495,17 @@ def check_rope(mesh):
                 whole = [distribute_tensor(t, mesh, [Replicate()]) for t in (dq, dk)]
                 same(torch.autograd.grad(found, shards, whole), gradients, 200, (places, given))
                 same(rt.rope(shards[0], None, cos, sin, **given), want[0].detach(), 200, (places, given))
+            weights = [torch.randn(10).requires_grad_() for _ in range(2)]
+            want = rt.rope_norm(*leaves, *weights, cos, sin, **given)
+            gradients = torch.autograd.grad(want, [*leaves, *weights], [dq, dk])
+            for places, shards in every_placement(mesh, q, k):
+                shards = [t.requires_grad_() for t in shards]
+                spread = [distribute_tensor(w.detach(), mesh, [Replicate()]).requires_grad_() for w in weights]
+                found = rt.rope_norm(*shards, *spread, cos, sin, **given)
+                same(found, [t.detach() for t in want], 120, (places, given))
+                whole = [distribute_tensor(t, mesh, [Replicate()]) for t in (dq, dk)]
+                same(torch.autograd.grad(found, [*shards, *spread], whole), gradients, 110, (places, given))
+                same(rt.rope_norm(shards[0], None, spread[0], None, cos, sin, **given), want[0].detach(), 120, (places, given))
     try:
         rt.rope(distribute_tensor(q, mesh, [Shard(0)]), None, cos, sin, in_place=True)
     except NotImplementedError as error:

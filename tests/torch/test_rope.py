@@ -186,3 +186,98 @@ def test_a_module_on_meta_has_its_table_where_it_is_put(device):
         assert torch.equal(module[0].cos.cpu(), want.cos)
     shared = rt.RotaryEmbedding(16, 32).share_memory()
     assert shared.cos.is_shared()
+
+
+def normalised(x, weight, eps, zero_centred):
+    found = x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps)
+    return found if weight is None else found * (weight + 1 if zero_centred else weight)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim, rotary, interleaved", [(32, 32, False), (32, 20, True), (24, 24, False)])
+@pytest.mark.parametrize("weight", [None, "same", "float32"])
+def test_heads_that_are_normalised_first(device, dtype, dim, rotary, interleaved, weight):
+    cos, sin = rt.rope_table(40, rotary, device=device)
+    q, k = leaf(2, 7, 6, dim, dtype=dtype, device=device), leaf(2, 2, 7, dim, dtype=dtype, device=device)
+    of = {"same": dtype, "float32": torch.float32}.get(weight)
+    weights = [None, None] if of is None else [leaf(dim, dtype=of, device=device) for _ in range(2)]
+    zero_centred = weight == "float32"
+    positions = torch.randint(40, (2, 7), device=device)
+    given = {"interleaved": interleaved, "zero_centred": zero_centred, "eps": 0.1}
+    found = rt.rope_norm(q, k.transpose(1, 2), *weights, cos, sin, positions, **given)
+    leaves = [t for t in (q, k, *weights) if t is not None]
+    wide = [t.detach().double().requires_grad_() for t in leaves]
+    of_q, of_k, *wide_weights = wide
+    wide_weights = wide_weights or [None, None]
+    want = [
+        theirs(normalised(x, w, 0.1, zero_centred), cos, sin, positions, interleaved)
+        for x, w in zip((of_q, of_k.transpose(1, 2)), wide_weights, strict=True)
+    ]
+    upstream = [torch.randn_like(t) for t in found]
+    for have, right in zip(found, want, strict=True):
+        assert have.dtype == dtype and have.shape == right.shape
+        testing.assert_snr(right.detach(), have.detach(), FLOOR[dtype])
+    gradients = torch.autograd.grad(found, leaves, upstream)
+    for have, right in zip(gradients, torch.autograd.grad(want, wide, [t.double() for t in upstream]), strict=True):
+        testing.assert_snr(right, have, FLOOR[dtype if of != torch.float32 else have.dtype] - 4)
+    alone = rt.rope_norm(q, None, weights[0], None, cos, sin, positions, **given)
+    assert torch.equal(alone, found[0])
+
+
+def test_gradients_of_normalised_heads_match_differences(on_cpu):
+    cos, sin = rt.rope_table(6, 4)
+    q, k, a, b = (t.detach().double().requires_grad_() for t in (leaf(2, 3, 2, 6), leaf(2, 3, 1, 6), leaf(6), leaf(6)))
+    for interleaved in (False, True):
+        def call(q, k, a, b, interleaved=interleaved):
+            return rt.rope_norm(q, k, a, b, cos, sin, offset=2, interleaved=interleaved, zero_centred=True, eps=0.1)
+
+        assert torch.autograd.gradcheck(call, (q, k, a, b), check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(call, (q, k, a, b))
+    out, _ = rt.rope_norm(q.float(), k.float(), a.float(), b.float(), cos, sin)  # one of two results, differentiated twice
+    (first,) = torch.autograd.grad(out.square().sum(), a, create_graph=True)
+    assert torch.autograd.grad(first.square().sum(), q)[0].abs().sum() > 0
+
+
+def test_a_module_normalises_heads_in_the_same_pass(on_cpu):
+    module = rt.RotaryEmbedding(16, 32)
+    q, k = leaf(2, 5, 4, 16), leaf(2, 5, 2, 16)
+    for norm in (torch.nn.RMSNorm, lambda dim, eps: rt.RMSNorm(dim, eps, zero_centred=True)):
+        norms = norm(16, eps=1e-5), norm(16, eps=1e-5)
+        for each in norms:
+            torch.nn.init.normal_(each.weight)
+        have = module(q, k, norms=norms, offset=3)
+        want = module(norms[0](q), norms[1](k), offset=3)
+        for a, b in zip(have, want, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(module(q, norms=norms, offset=3), want[0], rtol=1e-5, atol=1e-5)
+    for wrong in ((torch.nn.RMSNorm(16, eps=1e-5), torch.nn.RMSNorm(16, eps=1e-6)), (torch.nn.RMSNorm(8), torch.nn.RMSNorm(8))):
+        with pytest.raises(ValueError, match="give two of that shape"):
+            module(q, k, norms=wrong)
+
+
+def test_what_is_wrong_with_normalised_heads_is_said(on_cpu):
+    cos, sin = rt.rope_table(4, 8)
+    q, k, weight = torch.randn(1, 3, 2, 8), torch.randn(1, 3, 1, 8), torch.ones(8)
+    for arguments, options, message in (
+        ((q, k, weight, None), {}, "give both, or neither"),
+        ((q, None, weight, weight), {}, "k_weight is given without k"),
+        ((q, k, None, None), {"zero_centred": True}, "zero_centred is about the weights"),
+        ((q, k, torch.ones(7), torch.ones(7)), {}, "q_weight"),
+        ((q, k, weight, weight.half()), {}, "k_weight"),
+        ((q, k, weight, weight), {"eps": -1.0}, "eps"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            rt.rope_norm(*arguments, cos, sin, **options)
+    with pytest.raises(ValueError, match="position of token 1 of sequence 0 is 4"):
+        rt.rope_norm(q, k, weight, weight, cos, sin, torch.tensor([0, 4, 1]))
+
+
+def test_opcheck_of_normalised_heads(on_cpu):
+    cos, sin = rt.rope_table(32, 8)
+    q, k, a, b = leaf(2, 5, 3, 8), leaf(2, 5, 1, 8), leaf(8), leaf(8)
+    torch.library.opcheck(ops.rope_norm.default, (q, k, a, b, cos, sin, torch.randint(32, (2, 5)), 0, True, True, 1e-5))
+    torch.library.opcheck(ops.rope_norm.default, (q, None, None, None, cos, sin))
+    torch.library.opcheck(ops.rope_norm_backward.default, (q.detach(), k.detach(), q.detach(), k.detach(), a.detach(), b.detach(), cos, sin))
+    compiled = torch.compile(rt.rope_norm, fullgraph=True)
+    for have, want in zip(compiled(q, k, a, b, cos, sin), rt.rope_norm(q, k, a, b, cos, sin), strict=True):
+        assert torch.equal(have, want)

@@ -12,6 +12,7 @@ Scaling = Literal["none", "linear", "llama3", "yarn"]
 
 _rope = torch.ops.ridgeline.rope.default
 _rope_in_place = torch.ops.ridgeline.rope_.default
+_rope_norm = torch.ops.ridgeline.rope_norm.default
 _table = torch.ops.ridgeline.rope_table_.default
 
 
@@ -91,7 +92,9 @@ def rope(
     DTensors q and k may be sharded along batch, length and heads; what else is no DTensor is the same on every rank.
     """
     if is_dtensor(q):
-        cos, sin, positions = _beside(q, cos, sin, positions, offset, in_place)
+        if in_place:
+            raise NotImplementedError("rope: in_place=True does not take DTensors; leave it out, or give q.to_local() and positions of these tokens")
+        cos, sin, positions = _beside(q, cos, sin, positions, offset)
     if positions is not None and positions.dim() == 1:
         positions = positions.expand(q.shape[0], -1)
     q = q if in_place or q.dim() != 4 or q.stride(3) == 1 else q.contiguous()
@@ -104,17 +107,91 @@ def rope(
     return both[0] if k is None else (both[0], both[1])
 
 
+@overload
+def rope_norm(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    q_weight: torch.Tensor | None,
+    k_weight: torch.Tensor | None,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor | None = ...,
+    *,
+    offset: int = ...,
+    interleaved: bool = ...,
+    zero_centred: bool = ...,
+    eps: float = ...,
+) -> tuple[torch.Tensor, torch.Tensor]: ...
+@overload
+def rope_norm(
+    q: torch.Tensor,
+    k: None,
+    q_weight: torch.Tensor | None,
+    k_weight: None,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor | None = ...,
+    *,
+    offset: int = ...,
+    interleaved: bool = ...,
+    zero_centred: bool = ...,
+    eps: float = ...,
+) -> torch.Tensor: ...
+def rope_norm(
+    q: torch.Tensor,
+    k: torch.Tensor | None,
+    q_weight: torch.Tensor | None,
+    k_weight: torch.Tensor | None,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor | None = None,
+    *,
+    offset: int = 0,
+    interleaved: bool = False,
+    zero_centred: bool = False,
+    eps: float = 1e-6,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """``rms_norm`` over every head of q and k and ``rope`` behind it, in one pass: in float32, rounded once.
+
+    q_weight, k_weight   [dim], of q's dtype or float32, both or neither; None: 1
+    zero_centred         a weight counts as 1 + weight
+    eps                  added to the mean of the squares of a head
+
+    The others are as ``rope`` has them. Gradients arrive at q, k and the weights.
+    """
+    if is_dtensor(q):
+        cos, sin, positions = _beside(q, cos, sin, positions, offset)
+        q_weight, k_weight = (None if weight is None else beside(q, weight) for weight in (q_weight, k_weight))
+    if positions is not None and positions.dim() == 1:
+        positions = positions.expand(q.shape[0], -1)
+    q = q if q.dim() != 4 or q.stride(3) == 1 else q.contiguous()
+    if k is not None and k.dim() == 4 and k.stride(3) != 1:
+        k = k.contiguous()
+    both = _rope_norm(q, k, q_weight, k_weight, cos, sin, positions, offset, interleaved, zero_centred, eps)
+    return both[0] if k is None else (both[0], both[1])
+
+
 def _beside(
-    q: Any, cos: torch.Tensor, sin: torch.Tensor, positions: torch.Tensor | None, offset: int, in_place: bool
+    q: Any, cos: torch.Tensor, sin: torch.Tensor, positions: torch.Tensor | None, offset: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """What belongs to a DTensor q. Shards of its length do not know where they begin, unless they have positions."""
-    if in_place:
-        raise NotImplementedError("rope: in_place=True does not take DTensors; leave it out, or give q.to_local() and positions of these tokens")
     if positions is None and q.dim() == 4 and any(place.is_shard(1) for place in q.placements):
         positions = torch.arange(offset, offset + q.shape[1], device=q.device)
     if positions is not None:
         positions = beside(q, positions.expand(q.shape[0], -1) if positions.dim() == 1 else positions)
     return beside(q, cos), beside(q, sin), positions
+
+
+def _how_both_normalise(of_q: torch.nn.RMSNorm, of_k: torch.nn.RMSNorm, q: torch.Tensor) -> tuple[float, bool]:
+    """eps and zero_centred of two norms of heads, which one call does alike."""
+
+    def how(norm: torch.nn.RMSNorm) -> tuple[tuple[int, ...], float, bool]:
+        eps = norm.eps if norm.eps is not None else torch.finfo(torch.float64 if q.dtype == torch.float64 else torch.float32).eps
+        return tuple(norm.normalized_shape), eps, bool(getattr(norm, "zero_centred", False))
+
+    if how(of_q) != how(of_k) or how(of_q)[0] != (q.shape[-1],):
+        raise ValueError(f"RotaryEmbedding: norms=({of_q}, {of_k}) for heads of {q.shape[-1]}; give two of that shape, with one eps and one zero_centred")
+    return how(of_q)[1:]
 
 
 class RotaryEmbedding(torch.nn.Module):
@@ -160,9 +237,22 @@ class RotaryEmbedding(torch.nn.Module):
         return self
 
     def forward(
-        self, q: torch.Tensor, k: torch.Tensor | None = None, positions: torch.Tensor | None = None, *, offset: int = 0
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor | None = None,
+        positions: torch.Tensor | None = None,
+        *,
+        offset: int = 0,
+        norms: tuple[torch.nn.RMSNorm, torch.nn.RMSNorm] | None = None,
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-        return rope(q, k, self.cos, self.sin, positions, offset=offset, interleaved=self.interleaved)
+        """``norms``: those of the heads of q and of k, which are made in the same pass (``rope_norm``)."""
+        if norms is None:
+            return rope(q, k, self.cos, self.sin, positions, offset=offset, interleaved=self.interleaved)
+        of_q, of_k = norms
+        eps, zero_centred = _how_both_normalise(of_q, of_k, q)
+        weights = of_q.weight, None if k is None else of_k.weight
+        table = self.cos, self.sin, positions
+        return rope_norm(q, k, *weights, *table, offset=offset, interleaved=self.interleaved, zero_centred=zero_centred, eps=eps)  # type: ignore[call-overload, no-any-return]
 
     def extra_repr(self) -> str:
         return f"rotary={self.rotary}, length={self.cos.shape[0]}" + (", interleaved=True" if self.interleaved else "")

@@ -448,6 +448,46 @@ def _rope(*args: Any) -> Any:
     return [*ways, *heads]
 
 
+def _rope_norm(*args: Any) -> Any:
+    """q, k, q_weight, k_weight, cos, sin, positions: sharded as in rope, with whole weights."""
+    keyed, weighted, placed = (_get(args, at) is not None for at in (1, 2, 6))
+    rule = _Rule(len(args), ["blh.", "blg." if keyed else ""])
+    rule.letters[:6] = ["blh.", "blg." if keyed else None, "" if weighted else None, "" if keyed and weighted else None, "", ""]
+    if placed:
+        rule.letters[6] = "bl"
+    ways = rule.ways("bl" if placed else "b")
+    _, *heads = rule.ways("hg" if keyed else "h")
+    if keyed:  # both, where each has enough
+        of_q, of_k = heads
+        heads.append(([of_q[0][0], of_k[0][1]], [of_q[1][0], of_k[1][1], *of_q[1][2:]]))
+    return [*ways, *heads]
+
+
+def _rope_norm_backward(*args: Any) -> Any:
+    """dq_out, dk_out, q, k, q_weight, k_weight, cos, sin, positions; the gradients of the weights are partial where tokens or heads are sharded."""
+    from torch.distributed.tensor import Partial
+
+    keyed, weighted, placed = (_get(args, at) is not None for at in (3, 4, 8))
+    of_q, of_k = "blh.", "blg." if keyed else ""
+    rule = _Rule(len(args), [of_q, of_k, "", ""])
+    whole = "" if weighted else None
+    rule.letters[:8] = [of_q, of_k if keyed else None, of_q, of_k if keyed else None, whole, whole if keyed else None, "", ""]
+    if placed:
+        rule.letters[8] = "bl"
+    first, *tokens = rule.ways("bl" if placed else "b")
+    _, *heads = rule.ways("hg" if keyed else "h")
+    if keyed:
+        q_way, k_way = heads
+        both = [q_way[1][0], k_way[1][1], q_way[1][2], k_way[1][3], *q_way[1][4:]]
+        heads.append(([q_way[0][0], k_way[0][1], *q_way[0][2:]], both))
+    sharded_q, sharded_k = [*tokens, heads[0], *heads[2:]], [*tokens, *heads[1:]]
+    for ways, at in ((sharded_q, 2), (sharded_k, 3)):
+        for results, _ in ways:
+            if weighted and (at == 2 or keyed):
+                results[at] = Partial()
+    return [first, *tokens, *heads]
+
+
 def _shared_out(heads: int, kv_heads: int, ranks: int) -> bool:
     """Whether every shard of the heads of q has the heads of k and v that it reads, and the same number of each."""
     return heads % ranks == 0 and (kv_heads % ranks == 0 or kv_heads == 1)
@@ -585,6 +625,8 @@ def register() -> None:
         (ops.activation, _activation, 4),
         (ops.activation_backward, _activation_backward, 5),
         (ops.rope, _rope, 5),
+        (ops.rope_norm, _rope_norm, 7),
+        (ops.rope_norm_backward, _rope_norm_backward, 9),
         (ops.attention, _attention("qkk", "ql"), 3),
         (ops.attention_backward, _attention("qqkkql", "qkk"), 6),
         (ops.embedding, _embedding, 2),

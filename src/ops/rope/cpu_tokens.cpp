@@ -53,7 +53,7 @@ void turn_token(const Pieces& pieces, const Shape& s, const Angles& angles, cons
 }
 
 Status run(const Problem& problem, const Arguments& arguments, const Stream& stream) {
-  RIDGE_CHECK_OK(check_positions(problem, arguments));
+  RIDGE_CHECK_OK(check_positions("rope", problem, arguments));
   const Shape s = shape_of(problem);
   const auto named = [&](const char* name) { return operand(problem, arguments, name); };
   const TensorView q = named("q"), k = named("k"), q_out = named("q_out"), k_out = named("k_out"), cos = named("cos"),

@@ -131,20 +131,19 @@ args = [{ struct = [
   { operand = "k", when = "kv_heads" }, { operand = "k_out", when = "kv_heads" },
   { i64 = "k_stride0 * q_bytes", when = "kv_heads" }, { i64 = "k_stride1 * q_bytes", when = "kv_heads" }, { i64 = "k_stride2 * q_bytes", when = "kv_heads" },
   { i64 = "k_out_stride0 * q_bytes", when = "kv_heads" }, { i64 = "k_out_stride1 * q_bytes", when = "kv_heads" }, { i64 = "k_out_stride2 * q_bytes", when = "kv_heads" },
+  { u32 = "heads" }, { u32 = "all_heads" },
   { operand = "cos" }, { operand = "sin" }, { i64 = "cos_stride0" }, { i64 = "sin_stride0" },
   { operand = "positions", when = "positions" }, { i64 = "positions_stride0", when = "positions" }, { i64 = "positions_stride1", when = "positions" },
   { f64 = "offset" }, { i64 = "length" }, { i64 = "rows" },
-  { u32 = "sequence_blocks" }, { u32 = "heads" }, { u32 = "all_heads" }, { u32 = "turned" }, { u32 = "rest" }, { u32 = "pieces" },
+  { u32 = "sequence_blocks" }, { u32 = "turned" }, { u32 = "rest" }, { u32 = "pieces" },
   { f32 = "inverse ? -1 : 1" },
 ] }]
 */
 // clang-format on
 
-#include "../../device/cuda/kernel/chunk.cuh"
+#include "turn.cuh"
 
 namespace ridge::cuda {
-
-enum class Position { kNone, kI64, kI32 };
 
 // A tensor of heads with its result; pitches in bytes.
 struct RopeHeads {
@@ -157,77 +156,13 @@ struct RopeHeads {
 // As the launch plan fills it.
 struct RopeParameters {
   RopeHeads q, k;
-  const float *cos, *sin;
-  i64 cos_pitch, sin_pitch;  // elements
-  const void* positions;
-  i64 positions_sequence, positions_token;  // elements
-  double offset;                            // a whole number
-  i64 length, rows;
-  u32 sequence_blocks;   // of a sequence's tokens
   u32 heads, all_heads;  // of q, of q and k
-  u32 turned, rest;      // places of a head
-  u32 pieces;            // of a head
-  float sign;            // of sin
+  RopeTokens tokens;
 };
 
 namespace {
 
-constexpr Number kType = Number::RIDGE_TYPE;
-constexpr Position kPositions = Position::RIDGE_POSITIONS;
-constexpr bool kChunks = RIDGE_CHUNKS != 0, kInterleaved = RIDGE_INTERLEAVED != 0;
 constexpr u32 kHeads = RIDGE_HEADS;
-
-// One element, with the interface of a chunk.
-template <Number kOf>
-struct Element {
-  static constexpr u32 kCount = 1;
-  static constexpr bool kWide = kOf == Number::kF32;
-  u32 bits;
-
-  __device__ __forceinline__ float operator[](u32) const { return load_number<kOf>(&bits, 0); }
-  __device__ __forceinline__ void set(const float (&values)[kCount]) { store_number<kOf>(&bits, 0, values[0]); }
-  __device__ __forceinline__ void clear() { bits = 0; }
-  __device__ __forceinline__ void load_own(const void* from) {
-    bits = kWide ? *static_cast<const u32*>(from) : *static_cast<const u16*>(from);
-  }
-  __device__ __forceinline__ void store_global(void* to) const {
-    if constexpr (kWide) {
-      *static_cast<u32*>(to) = bits;
-    } else {
-      *static_cast<u16*>(to) = static_cast<u16>(bits);
-    }
-  }
-};
-
-template <bool kOfChunks>
-struct PieceOf {
-  using Type = Chunk<kType>;
-};
-template <>
-struct PieceOf<false> {
-  using Type = Element<kType>;
-};
-using Piece = PieceOf<kChunks>::Type;
-constexpr u32 kPieceBytes = kChunks ? 16 : Chunk<kType>::kBytes;
-// Pieces of a place. A chunk of neighbours holds whole pairs.
-constexpr u32 kPlacePieces = kChunks && kInterleaved ? 1 : 2;
-constexpr u32 kPairs = Piece::kCount * kPlacePieces / 2;  // of a place
-
-// Where this thread works: the pieces of a head that it reads and writes.
-struct Place {
-  u32 first, second;
-  bool turned;
-};
-__device__ __forceinline__ Place place_of(const RopeParameters& p) {
-  const u32 at = threadIdx.x;
-  if (at < p.turned) {
-    if constexpr (kPlacePieces == 1) return {at, at, true};
-    if constexpr (kInterleaved) return {2 * at, 2 * at + 1, true};
-    return {at, at + p.turned, true};
-  }
-  const u32 first = p.turned * kPlacePieces + (at - p.turned), second = first + p.rest;
-  return {first, second < p.pieces ? second : first, false};  // of an odd number the last is copied twice
-}
 
 // Of this thread's token, and its heads.
 struct Heads {
@@ -260,71 +195,12 @@ struct Heads {
   }
 };
 
-__device__ __forceinline__ i64 position_of(const RopeParameters& p, i64 sequence, i64 token) {
-  const i64 at = sequence * p.positions_sequence + token * p.positions_token;
-  if constexpr (kPositions == Position::kI64) return static_cast<const i64*>(p.positions)[at];
-  if constexpr (kPositions == Position::kI32) return static_cast<const i32*>(p.positions)[at];
-  return static_cast<i64>(p.offset) + token;
-}
-
-__device__ __forceinline__ void load_row(const float* row, float (&values)[kPairs]) {
-  const float* const from = row + threadIdx.x * kPairs;
-  if constexpr (kPairs >= 4) {
-#pragma unroll
-    for (u32 i = 0; i < kPairs; i += 4) {
-      const float4 four = __ldg(reinterpret_cast<const float4*>(from + i));
-      values[i] = four.x, values[i + 1] = four.y, values[i + 2] = four.z, values[i + 3] = four.w;
-    }
-  } else if constexpr (kPairs == 2) {
-    const float2 two = __ldg(reinterpret_cast<const float2*>(from));
-    values[0] = two.x, values[1] = two.y;
-  } else {
-    values[0] = __ldg(from);
-  }
-}
-
-// cos and sin of a place's pairs. A position that the table does not have is the caller's mistake, which costs a read
-// of its memory to find: it reads nothing here, and what it turns is no number.
-struct Angles {
-  float cos[kPairs], sin[kPairs];
-
-  __device__ __forceinline__ Angles(const RopeParameters& p, i64 position) {
-    if (position >= 0 && position < p.rows) {
-      load_row(p.cos + position * p.cos_pitch, cos);
-      load_row(p.sin + position * p.sin_pitch, sin);
-    } else {
-#pragma unroll
-      for (u32 i = 0; i < kPairs; ++i) cos[i] = sin[i] = __uint_as_float(0x7FFFFFFFu);
-    }
-#pragma unroll
-    for (u32 i = 0; i < kPairs; ++i) sin[i] *= p.sign;
-  }
-
-  // One rounding of a product and one of the sum, in every form of the kernel alike.
-  __device__ __forceinline__ void turn(u32 pair, float x, float y, float& x_out, float& y_out) const {
-    x_out = __fmaf_rn(x, cos[pair], -__fmul_rn(y, sin[pair]));
-    y_out = __fmaf_rn(y, cos[pair], __fmul_rn(x, sin[pair]));
-  }
-  __device__ __forceinline__ void turn(Piece (&x)[kPlacePieces]) const {
-    float out[kPlacePieces][Piece::kCount];
-#pragma unroll
-    for (u32 i = 0; i < kPairs; ++i) {
-      if constexpr (kPlacePieces == 1) {
-        turn(i, x[0][2 * i], x[0][2 * i + 1], out[0][2 * i], out[0][2 * i + 1]);
-      } else {
-        turn(i, x[0][i], x[1][i], out[0][i], out[1][i]);
-      }
-    }
-#pragma unroll
-    for (u32 i = 0; i < kPlacePieces; ++i) x[i].set(out[i]);
-  }
-};
-
 __device__ __forceinline__ void turn_heads(const RopeParameters& p) {
-  const u32 sequence = blockIdx.x / p.sequence_blocks, block = blockIdx.x % p.sequence_blocks;
+  const RopeTokens& tokens = p.tokens;
+  const u32 sequence = blockIdx.x / tokens.sequence_blocks, block = blockIdx.x % tokens.sequence_blocks;
   const i64 token = static_cast<i64>(block) * blockDim.z + threadIdx.z;
-  if (token >= p.length) return;
-  const Place place = place_of(p);
+  if (token >= tokens.length) return;
+  const Place place = place_of(tokens);
   const Heads heads(p, sequence, token);
   Piece x[kHeads][kPlacePieces];
 #pragma unroll
@@ -350,7 +226,7 @@ __device__ __forceinline__ void turn_heads(const RopeParameters& p) {
     }
     return;
   }
-  const Angles angles(p, position_of(p, sequence, token));
+  const Angles angles(tokens, position_of(tokens, sequence, token));
 #pragma unroll
   for (u32 i = 0; i < kHeads; ++i) {
     angles.turn(x[i]);

@@ -43,7 +43,7 @@ ReferenceOutput all_of(const Shape& s, const TensorView& x, const TensorView& co
 }  // namespace
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments) {
-  RIDGE_CHECK_OK(check_positions(problem, arguments));
+  RIDGE_CHECK_OK(check_positions("rope", problem, arguments));
   const Shape s = shape_of(problem);
   const Positions positions(problem, arguments);
   std::vector<ReferenceOutput> outputs;
