@@ -481,6 +481,76 @@ class Rope(Work):
         return found
 
 
+class RopeNorm(Rope):
+    """Heads of q and k normalised, each with a weight, and turned."""
+
+    name = "rope_norm"
+    shapes = ("2x4096x32x8x128", "1x8192x64x8x128", "1x16384x32x4x128")
+    ops = {"forward": ("rope_norm",), "backward": ("rope_norm_backward",)}
+
+    def __init__(self, shape, device):
+        super().__init__(shape, device)
+        dim = self.sizes[4]
+        weights = tuple((1 + 0.2 * torch.randn(dim, device=device)).bfloat16() for _ in range(2))
+        results, gradients, sums = [], [], []
+        for x, weight, dy in zip(self.inputs, weights, self.upstream):
+            y, dx, factor = torch.empty_like(x, dtype=torch.float32), torch.empty_like(x, dtype=torch.float32), weight.double()
+            sum_of_rows = torch.zeros(dim, dtype=torch.float64, device=device)
+            for b in range(x.shape[0]):
+                for rows in rows_of(x.shape[1:]):
+                    h, c, s = x[b, rows].double(), self.cos[rows, None].double(), self.sin[rows, None].double()
+                    rstd = torch.rsqrt(h.square().mean(-1, keepdim=True) + EPS)
+                    normal = h * rstd
+                    one, two = (normal * factor).chunk(2, -1)
+                    y[b, rows] = torch.cat((one * c - two * s, two * c + one * s), -1)
+                    one, two = dy[b, rows].double().chunk(2, -1)
+                    g = torch.cat((one * c + two * s, two * c - one * s), -1)
+                    scaled = g * factor
+                    dx[b, rows] = (scaled - normal * (scaled * normal).mean(-1, keepdim=True)) * rstd
+                    sum_of_rows += (g * normal).flatten(0, 1).sum(0)
+            results.append(y), gradients.append(dx), sums.append(sum_of_rows.float())
+        self.inputs = (*self.inputs, *weights)
+        self._right = {"forward": results, "backward": [*gradients, *sums]}
+
+    def bytes(self, direction):
+        heads = sum(x.numel() for x in self.inputs[:2])
+        return 2 * (2 if direction == "forward" else 3) * heads + 2 * 4 * self.cos.numel() + (1 if direction == "forward" else 2) * 4 * self.sizes[4]
+
+    def function(self):
+        return lambda q, k, a, b: rt.rope_norm(q, k, a, b, self.cos, self.sin, eps=EPS)
+
+    def ours(self, direction):
+        return Work.ours(self, direction)
+
+    def peers(self, direction, peers):
+        found = {}
+        wide = [torch.cat((table, table), -1)[:, None] for table in (self.cos, self.sin)]
+
+        def plain(q, k, a, b):
+            dim = (q.shape[-1],)
+            return rotated(F.rms_norm(q, dim, a, EPS), *wide), rotated(F.rms_norm(k, dim, b, EPS), *wide)
+
+        if peers.torch:
+            found["torch"] = lambda: self.call(direction, plain)
+        if peers.compile is not None:
+            found["compile"] = lambda: self.call(direction, peers.compile(plain))
+        if (turn := peers.liger_rope) is not None and (norm := peers.liger_rmsnorm) is not None:
+            tables = [torch.cat((table, table), -1)[None] for table in (self.cos, self.sin)]
+
+            def in_two(q, k, a, b):
+                q, k = norm.apply(q, a, EPS, 0.0, "llama", False), norm.apply(k, b, EPS, 0.0, "llama", False)
+                return tuple(x.transpose(1, 2) for x in turn.apply(q.transpose(1, 2), k.transpose(1, 2), *tables))
+
+            def call():  # its backward puts gradients where those of the results were
+                if direction == "forward":
+                    return self.call(direction, in_two)
+                changed = tuple(x.clone() for x in self.upstream)
+                return backward(in_two, self.inputs, changed, restoring(*changed))
+
+            found["liger"] = call
+        return found
+
+
 class CrossEntropy(Work):
     name, directions = "cross_entropy", ("forward", "both")
     shapes, tiny = ("8192x128256", "8192x152064", "16384x32000"), ("24x96",)
@@ -657,4 +727,4 @@ class Quantise(Work):
         return worst
 
 
-WORKS = (RmsNorm, LayerNorm, Softmax, LogSoftmax, LogSumExp, Embedding, EmbeddingUniform, SwiGlu, Rope, CrossEntropy, AdamW, Quantise)
+WORKS = (RmsNorm, LayerNorm, Softmax, LogSoftmax, LogSumExp, Embedding, EmbeddingUniform, SwiGlu, Rope, RopeNorm, CrossEntropy, AdamW, Quantise)

@@ -10,23 +10,23 @@
 [[tunable]]
 name = "HEADS"
 values = [1, 2, 4]
-default = 4
+default = 2
 category = "tile"
 title = "heads of a thread, of two pieces each, at most"
 [[tunable]]
 name = "THREADS"
-values = [128, 256]
-default = 256
+values = [64, 128, 256]
+default = 64
 category = "resource"
 title = "threads of a block, about"
 [[tunable]]
 name = "SM_THREADS"
-values = [512, 640, 768]
-default = 512
+values = [512, 640, 768, 1024]
+default = 768
 category = "resource"
 title = "threads of a multiprocessor that have registers"
 [[constraint]]
-expression = "SM_THREADS <= (HEADS == 4 ? 512 : 768)"
+expression = "SM_THREADS <= (HEADS == 4 ? 512 : HEADS == 2 ? 768 : 1024)"
 reason = "a thread has registers for its heads"
 */
 /* ridge-kernel
@@ -47,9 +47,9 @@ RIDGE_THREADS = { value = "round_up(threads, 32)" }
 RIDGE_BLOCKS = { value = "max(1, floor_div(SM_THREADS, round_up(threads, 32)))" }
 [configs]
 default = { }
-heads2 = { HEADS = 2, SM_THREADS = 768 }
-heads1 = { HEADS = 1, SM_THREADS = 768 }
-heads2_threads128 = { HEADS = 2, THREADS = 128, SM_THREADS = 640 }
+threads128 = { THREADS = 128 }
+heads4 = { HEADS = 4, THREADS = 128, SM_THREADS = 512 }
+heads1 = { HEADS = 1, THREADS = 128, SM_THREADS = 1024 }
 [variants]
 bf16_128 = { case = "rope_norm batch=2 length=4096 heads=32 kv_heads=8 dim=128", every = true }
 bf16_128_f32_weight = { case = "rope_norm length=8192 heads=64 kv_heads=8 dim=128 positions=i64 weight=f32 zero_centred=1", every = true }
@@ -192,6 +192,8 @@ __device__ __forceinline__ void normalise_and_turn_heads(const RopeNormParameter
   }
   Values factors;
   load_factors(group.of_q || p.k_weight == nullptr ? p.q_weight : p.k_weight, place, factors);
+  // A place that is not turned has no pairs, and would read behind the row.
+  const Angles angles(tokens, place.turned ? position_of(tokens, sequence, token) : -1);
   float sums[kHeads];
 #pragma unroll
   for (u32 h = 0; h < kHeads; ++h) {
@@ -203,8 +205,10 @@ __device__ __forceinline__ void normalise_and_turn_heads(const RopeNormParameter
     }
   }
   add_up_head(sums);
-  const auto finish = [&](u32 h, const auto& turn) {
-    if (!there || !group.has(h)) return;
+  if (!there) return;
+#pragma unroll
+  for (u32 h = 0; h < kHeads; ++h) {
+    if (!group.has(h)) continue;
     const float rstd = __frsqrt_rn(sums[h] * p.inverse_dim + p.eps);
     Values y;
 #pragma unroll
@@ -212,23 +216,14 @@ __device__ __forceinline__ void normalise_and_turn_heads(const RopeNormParameter
 #pragma unroll
       for (u32 i = 0; i < kCount; ++i) y[k][i] = x[h][k][i] * rstd * factors[k][i];
     }
-    turn(y);
+    if (place.turned) angles.turn(y);
 #pragma unroll
     for (u32 k = 0; k < kPlacePieces; ++k) {
       Piece stored;
       stored.set(y[k]);
-      if (has_piece(place, k))
-        stored.store_global(out + group.head(h) * of.out_head + piece_of(place, k) * kPieceBytes);
+      if (has_piece(place, k)) stored.store_global(out + group.head(h) * of.out_head + piece_of(place, k) * kPieceBytes);
     }
-  };
-  if (!place.turned) {
-#pragma unroll
-    for (u32 h = 0; h < kHeads; ++h) finish(h, [](Values&) {});
-    return;
   }
-  const Angles angles(tokens, position_of(tokens, sequence, token));
-#pragma unroll
-  for (u32 h = 0; h < kHeads; ++h) finish(h, [&](Values& y) { angles.turn(y); });
 }
 
 }  // namespace

@@ -16,18 +16,18 @@ category = "tile"
 title = "heads of a thread, of two pieces each, at most"
 [[tunable]]
 name = "THREADS"
-values = [128, 256]
-default = 256
+values = [64, 128, 256]
+default = 128
 category = "resource"
 title = "threads of a block, about"
 [[tunable]]
 name = "SM_THREADS"
-values = [256, 384, 512]
-default = 384
+values = [256, 320, 384, 512]
+default = 512
 category = "resource"
 title = "threads of a multiprocessor that have registers"
 [[constraint]]
-expression = "SM_THREADS <= (HEADS == 4 ? 256 : 512)"
+expression = "SM_THREADS <= (HEADS == 4 ? 384 : 512)"
 reason = "a thread has registers for its heads"
 */
 /* ridge-kernel
@@ -48,10 +48,9 @@ RIDGE_THREADS = { value = "round_up(threads, 32)" }
 RIDGE_BLOCKS = { value = "resident" }
 [configs]
 default = { }
-heads2_threads512 = { HEADS = 2, SM_THREADS = 512 }
-heads1 = { HEADS = 1, SM_THREADS = 512 }
-heads1_threads128 = { HEADS = 1, THREADS = 128, SM_THREADS = 384 }
-heads4 = { HEADS = 4, SM_THREADS = 256 }
+threads64 = { THREADS = 64 }
+heads4 = { HEADS = 4, SM_THREADS = 320 }
+heads1 = { HEADS = 1, THREADS = 64 }
 [variants]
 bf16_128 = { case = "rope_norm_backward batch=2 length=4096 heads=32 kv_heads=8 dim=128", every = true }
 bf16_128_f32_weight = { case = "rope_norm_backward length=8192 heads=64 kv_heads=8 dim=128 positions=i64 weight=f32 zero_centred=1", every = true }
