@@ -17,6 +17,8 @@ constexpr const char* kSchemas[] = {
     "grouped_gemm(Tensor a, Tensor b, Tensor offsets, bool trans_a=False, bool trans_b=False, ScalarType? "
     "out_dtype=None, Tensor? main_grad=None) -> Tensor",
     "grouped_gemm_add_(Tensor(a!) c, Tensor a, Tensor b, Tensor offsets) -> ()",
+    "symmetric_product(Tensor a, bool trans_a=False, ScalarType? out_dtype=None, float alpha=1., Tensor? "
+    "residual=None, float beta=1., float shift=0.) -> Tensor",
     "gemm_fp8(Tensor a, Tensor b, bool trans_a=False, bool trans_b=False, ScalarType? out_dtype=None, "
     "str format=\"e4m3\", str granularity=\"tensorwise\", str rule=\"exact\", str rounding=\"nearest\", "
     "Tensor? main_grad=None, Tensor? bias=None) -> Tensor",
@@ -100,6 +102,7 @@ constexpr const char* kSchemas[] = {
 void register_all(torch::Library& library, c10::DispatchKey key) {
   register_gemm(library, key);
   register_grouped_gemm(library, key);
+  register_symmetric_product(library, key);
   register_quantize(library, key);
   register_gemm_fp8(library, key);
   register_rmsnorm(library, key);

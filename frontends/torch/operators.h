@@ -30,6 +30,10 @@ Tensor call_grouped_gemm(const Tensor& a, const Tensor& b, const Tensor& offsets
                          OptionalType out_dtype, const OptionalTensor& main_grad = {});
 void call_grouped_gemm_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets);
 
+// alpha op(a) op(a)^T + beta residual + shift I.
+Tensor call_symmetric_product(const Tensor& a, bool trans_a, OptionalType out_dtype, double alpha,
+                              const OptionalTensor& residual, double beta, double shift);
+
 // 8-bit codes and scales of a matrix and, with `column`, of its transpose; what is not asked for is empty.
 using Quantized = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 Quantized call_quantize(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
@@ -123,6 +127,7 @@ AttentionGradients call_attention_backward(const Tensor& d_o, const Tensor& q, c
 // One registration a file; library.cpp calls them.
 void register_gemm(torch::Library& library, c10::DispatchKey key);
 void register_grouped_gemm(torch::Library& library, c10::DispatchKey key);
+void register_symmetric_product(torch::Library& library, c10::DispatchKey key);
 void register_quantize(torch::Library& library, c10::DispatchKey key);
 void register_rmsnorm(torch::Library& library, c10::DispatchKey key);
 void register_rmsnorm_quantize(torch::Library& library, c10::DispatchKey key);

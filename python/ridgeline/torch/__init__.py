@@ -20,8 +20,9 @@ from .kept import KeptWeights  # noqa: E402
 from .losses import CrossEntropyLoss, LinearCrossEntropy, ShardStatistics, cross_entropy, linear_cross_entropy, shard_gradient  # noqa: E402
 from .masters import MasterWeights  # noqa: E402
 from .modules import Embedding, Fp8Linear, LayerNorm, Linear, RMSNorm, SwiGLU, quantized_weights  # noqa: E402
+from .muon import Muon, newton_schulz  # noqa: E402
 from .observe import LayerStatistics, OperandStatistics, Statistics, statistics  # noqa: E402
-from .ops import activation, embedding, gemm, gemm_fp8, grouped_gemm, layer_norm, log_softmax, logsumexp, rms_norm, softmax, swiglu  # noqa: E402
+from .ops import activation, embedding, gemm, gemm_fp8, grouped_gemm, layer_norm, log_softmax, logsumexp, rms_norm, softmax, swiglu, symmetric_product  # noqa: E402
 from .precision import autocast_fp8  # noqa: E402
 from .quantized import QuantizedTensor, dequantize, from_plain_tensors, quantize, to_plain_tensors  # noqa: E402
 from .rotary import RotaryEmbedding, rope, rope_norm, rope_table  # noqa: E402
@@ -51,6 +52,7 @@ __all__ = [
     "Linear",
     "LinearCrossEntropy",
     "MasterWeights",
+    "Muon",
     "OperandStatistics",
     "QuantConfig",
     "QuantizedTensor",
@@ -83,6 +85,7 @@ __all__ = [
     "linear_cross_entropy",
     "log_softmax",
     "logsumexp",
+    "newton_schulz",
     "quantize",
     "quantize_",
     "quantized_weights",
@@ -103,6 +106,7 @@ __all__ = [
     "statistics",
     "swap_linears",
     "swiglu",
+    "symmetric_product",
     "to_plain_tensors",
     "unswap",
     "update_scales",

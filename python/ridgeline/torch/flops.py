@@ -44,6 +44,13 @@ def _scaled_add(
     return _product(a, b, trans_a, trans_b)
 
 
+def _symmetric(a: Shape, trans_a: bool = False, *_: Any, **__: Any) -> int:
+    """What is computed: half of the products of all rows with all rows, and the diagonal."""
+    *batch, rows, columns = a
+    n, k = (columns, rows) if trans_a else (rows, columns)
+    return math.prod(batch) * n * (n + 1) * k
+
+
 def _attention(q: Shape, k: Shape, v: Shape, *_: Any, **__: Any) -> int:
     """Two products of every query with every key; a causal mask leaves as many, as torch counts its own."""
     batch, length, heads, dim = q
@@ -62,6 +69,7 @@ def register() -> None:
     register_flop_formula(ops.gemm_add_)(_gemm_add)
     register_flop_formula(ops.grouped_gemm)(_grouped)
     register_flop_formula(ops.grouped_gemm_add_)(_grouped_add)
+    register_flop_formula(ops.symmetric_product)(_symmetric)
     register_flop_formula(ops.gemm_fp8_scaled)(_scaled)
     register_flop_formula(ops.gemm_fp8_scaled_add_)(_scaled_add)
     register_flop_formula(ops.attention)(_attention)

@@ -19,6 +19,7 @@ ActivationFunction = Literal["silu", "gelu", "gelu_tanh", "relu", "relu2", "clam
 # The overloads themselves: a call through torch.ops.ridgeline.gemm looks for one first, half a microsecond each time.
 _gemm: Callable[..., torch.Tensor] = torch.ops.ridgeline.gemm.default
 _grouped_gemm: Callable[..., torch.Tensor] = torch.ops.ridgeline.grouped_gemm.default
+_symmetric_product: Callable[..., torch.Tensor] = torch.ops.ridgeline.symmetric_product.default
 _gemm_fp8: Callable[..., torch.Tensor] = torch.ops.ridgeline.gemm_fp8.default
 _gemm_fp8_scaled: Callable[..., torch.Tensor] = torch.ops.ridgeline.gemm_fp8_scaled.default
 _gemm_fp8_scaled_add = torch.ops.ridgeline.gemm_fp8_scaled_add_.default
@@ -88,6 +89,27 @@ def grouped_gemm(
     main_grad  of b's shape, float32: backward adds b's gradient here and returns none for b
     """
     return _grouped_gemm(a, b, offsets, trans_a, trans_b, out_dtype, main_grad)
+
+
+def symmetric_product(
+    a: torch.Tensor,
+    trans_a: bool = False,
+    out_dtype: torch.dtype | None = None,
+    *,
+    alpha: float = 1.0,
+    residual: torch.Tensor | None = None,
+    beta: float = 1.0,
+    shift: float = 0.0,
+) -> torch.Tensor:
+    """alpha op(a) op(a)^T + beta residual + shift I, symmetric to the last bit, with sums in float32: half of the products are computed.
+
+    a          [n, k], or [k, n] with trans_a, or a batch of them; float32, bfloat16, float16 (float64: on the CPU, by torch)
+    out_dtype  a's (default) or torch.float32
+    residual   symmetric, of the result's shape and dtype: what lies below its diagonal is not looked at, and gets no gradient
+    alpha, beta, shift
+               numbers of the call, rounded to float32; shift is added to the diagonal
+    """
+    return _symmetric_product(a, trans_a, out_dtype, alpha, residual, beta, shift)
 
 
 def gemm_fp8(

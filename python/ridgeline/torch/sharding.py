@@ -378,6 +378,16 @@ def _norm(operands: int, results: int, vectors: int, statistics: int) -> Any:
     return rule
 
 
+def _symmetric(*args: Any) -> Any:
+    """a, and at 4 the residual: matrices of a batch may be on several ranks, the rows of one not."""
+    batch = "b" if args[0].dim() == 3 else ""
+    rule = _Rule(len(args), [batch + "nm"])
+    rule.letters[0] = batch + "nm"
+    if _get(args, 4) is not None:
+        rule.letters[4] = batch + "nm"
+    return rule.ways(batch)
+
+
 def _norm_backward(statistics: int, gradients: int) -> Any:
     """dy, x, statistics, weight, zero_centred, dsum, then which gradients are wanted: of x, and of vectors, which are sums over the leading
     dimensions."""
@@ -608,6 +618,7 @@ def register() -> None:
         (ops.gemm_add_, _gemm_add, 3),
         (ops.grouped_gemm, _grouped, 3),
         (ops.grouped_gemm_add_, _grouped_add, 4),
+        (ops.symmetric_product, _symmetric, 1),
         (ops.gemm_fp8, _gemm_fp8, 2),
         (ops.gemm_fp8_scaled, _scaled, 4),
         (ops.gemm_fp8_scaled_add_, _scaled_add, 5),
