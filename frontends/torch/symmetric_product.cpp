@@ -4,6 +4,9 @@
 #include <ATen/Functions.h>
 #include <ATen/autocast_mode.h>
 
+#include <cmath>
+#include <utility>
+
 #include "convert.h"
 #include "derivative.h"
 #include "operators.h"
@@ -22,8 +25,8 @@ at::ScalarType result_type(const Tensor& a, OptionalType out_dtype) {
   return type;
 }
 
-Tensor symmetric_meta(const Tensor& a, bool trans_a, OptionalType out_dtype, double /*alpha*/,
-                      const OptionalTensor& residual, double /*beta*/, double /*shift*/) {
+Tensor symmetric_meta(const Tensor& a, bool trans_a, OptionalType out_dtype, double alpha,
+                      const OptionalTensor& residual, double beta, double shift) {
   const auto type = a.scalar_type();
   const bool usable_type =
       type == at::kFloat || type == at::kBFloat16 || type == at::kHalf || (type == at::kDouble && !a.is_cuda());
@@ -32,6 +35,10 @@ Tensor symmetric_meta(const Tensor& a, bool trans_a, OptionalType out_dtype, dou
   TORCH_CHECK_VALUE(a.dim() == 2 || a.dim() == 3, kOp, ": a has shape ", a.sym_sizes(),
                     "; give a matrix, or a batch of them");
   check_strides(a, kOp, "a", true);
+  for (const auto& [name, value] : {std::pair("alpha", alpha), std::pair("beta", beta), std::pair("shift", shift)}) {
+    TORCH_CHECK_VALUE(std::isfinite(static_cast<float>(value)), kOp, ": ", name, " is ", value,
+                      "; give a finite number of float32");
+  }
   const auto n = a.sym_size(trans_a ? -1 : -2);
   std::vector<c10::SymInt> sizes = {n, n};
   if (a.dim() == 3) sizes.insert(sizes.begin(), a.sym_size(0));

@@ -214,6 +214,18 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
     add("rows=4000 groups=5 n=1536 k=64 layout=nt");
     add("rows=700 groups=130 n=64 m=136 layout=tn");
   }
+  if (op.name == "symmetric_product") {
+    // Around tiles and slabs of both heights, rows that end within a tile, more tiles than multiprocessors, batches.
+    for (const char* size : {"n=64 k=64", "n=72 k=136", "n=128 k=128", "n=136 k=72", "n=264 k=192", "n=520 k=1032",
+                             "n=200 k=8 batch=3", "n=392 k=40 batch=2"}) {
+      for (const char* more : {"", "layout=t", "residual=1", "residual=1 layout=t dtype=f16", "out=f32",
+                               "residual=1 out=f32 layout=t", "dtype=f32 residual=1"}) {
+        add(fmt::format("{} {}", size, more));
+      }
+    }
+    add("n=2600 k=64 residual=1");
+    add("n=2200 k=72 layout=t batch=2");
+  }
   if (op.name != "gemm") return problems;
   const char* const sizes[] = {"m=128 n=128 k=64", "m=129 n=127 k=65",  "m=256 n=192 k=128", "m=255 n=200 k=72",
                                "m=8 n=1024 k=512", "m=1024 n=8 k=512",  "m=640 n=384 k=96",  "m=512 n=512 k=2048",
@@ -271,7 +283,7 @@ std::vector<ops::Problem> gpu_problems_in_configurations(const Row& row, const g
   const auto begins = [&](const char* name) { return row.op->name.starts_with(name); };
   const bool in_all = begins("rmsnorm") || begins("cross_entropy") || begins("rope") || begins("grouped_gemm") ||
                       begins("layernorm") || begins("activation") || begins("adamw") || begins("softmax") ||
-                      begins("embedding");
+                      begins("embedding") || begins("symmetric");
   if (!in_all || !row.implementation->promising) return problems;
   const std::size_t all = problems.size();
   for (std::size_t i = check_problems(*row.op).size(); i < all; ++i) {

@@ -58,7 +58,8 @@ TEST(Plans, OfKernelsThatStayTakeNoMoreMultiprocessorsThanTheyMayCountOn) {
         Stays{"ops/rmsnorm/cuda_rmsnorm.cu", "rmsnorm rows=8192 cols=1024"},
         Stays{"ops/rmsnorm/backward/cuda_rmsnorm_backward.cu", "rmsnorm_backward rows=8192 cols=65536"},
         Stays{"ops/cross_entropy/cuda_cross_entropy.cu", "cross_entropy tokens=8192 vocabulary=128256"},
-        Stays{"ops/grouped_gemm/cuda_groups.cu", "grouped_gemm rows=16384 groups=8 n=4096 k=4096 layout=nt"}}) {
+        Stays{"ops/grouped_gemm/cuda_groups.cu", "grouped_gemm rows=16384 groups=8 n=4096 k=4096 layout=nt"},
+        Stays{"ops/symmetric_product/cuda_symmetric.cu", "symmetric_product n=8192 k=4096"}}) {
     const std::uint32_t all = blocks(one.source, one.words, 132);
     EXPECT_LE(blocks(one.source, one.words, 100), all * 100 / 132) << one.words;
     EXPECT_LE(blocks(one.source, one.words, 16), std::max(all * 16 / 132, 1u)) << one.words;
@@ -87,6 +88,31 @@ TEST(Plans, ProductsOnAShareOfTheMultiprocessorsRunInNoClusters) {
   EXPECT_EQ(matmul::wgmma_choice(g, facts, whole, device, 132), whole) << "what was asked for";
   EXPECT_EQ(matmul::wgmma_choice(g, facts, whole, device, 100), share) << "is not taken on a share";
   EXPECT_EQ(matmul::wgmma_choice(g, facts, share, device, 132), share);
+}
+
+// Half of gemm's tiles, and those on the diagonal; a residual and a batch change nothing of the tiles of one matrix.
+TEST(SymmetricPlan, CountsTheTilesOnAndAboveTheDiagonal) {
+  constexpr const char* kSource = "ops/symmetric_product/cuda_symmetric.cu";
+  const DescribedKernel& kernel = described_kernel(kSource);
+  const auto blocks = [&](const char* words, std::string_view config) -> std::uint32_t {
+    const Problem problem = problem_of(words);
+    record::PlanFacts facts = plan_facts(problem, dense_views(problem));
+    facts.values["sm_count"] = 100000;
+    for (const int one : kernel.fitting(facts)) {
+      if (kernel.description().configs[static_cast<std::size_t>(one)].name != config) continue;
+      return kernel.resolve(one, facts).value().kernels.at(0).grid[0];
+    }
+    return 0;
+  };
+  EXPECT_EQ(blocks("symmetric_product n=1024 k=512", "pp_128x128"), 36u);
+  EXPECT_EQ(blocks("symmetric_product n=1032 k=512 residual=1", "pp_128x128"), 45u);
+  EXPECT_EQ(blocks("symmetric_product n=1024 k=512 batch=3 layout=t", "pp_128x128"), 108u);
+  EXPECT_EQ(blocks("symmetric_product n=1024 k=512", "pp_128x128_m2"), 2 * (8 + 6 + 4 + 2u));
+  EXPECT_EQ(blocks("symmetric_product n=1024 k=512", "coop_256x128_n2"), 2 * 10u);
+  EXPECT_EQ(blocks("symmetric_product n=1024 k=512", "pp_64x64"), 136u);
+  EXPECT_EQ(blocks("symmetric_product n=1024 k=512 dtype=f32", "pp_128x128"), 0u) << "the matrix unit has no fp32";
+  EXPECT_EQ(blocks("symmetric_product n=1028 k=512", "pp_128x128"), 0u) << "rows that do not end on 16 bytes";
+  EXPECT_EQ(blocks("symmetric_product n=1028 k=512 out=f32", "pp_128x128"), 45u);
 }
 
 constexpr const char* kQuantize = "ops/quantize/cuda_quantize.cu";

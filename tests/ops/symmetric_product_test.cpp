@@ -8,11 +8,16 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <set>
+#include <utility>
 #include <vector>
 
-#include "numerics/convert.h"
 #include "ops/harness.h"
 #include "ridge/ops/symmetric_product.h"
+
+#define __device__
+#include "ops/symmetric_product/triangle.cuh"
+#undef __device__
 
 namespace ridge::testing {
 namespace {
@@ -179,6 +184,45 @@ TEST(SymmetricProduct, AScalarThatIsOffIsSeen) {
     scalar = record::Scalar::f32(static_cast<float>(scalar.real() * 1.001 + (scalar.real() == 0 ? 0.001 : 0)));
     checked.after.scalars = checked.before.scalars;
     EXPECT_NE(checked.verdict(), "") << which;
+  }
+}
+
+// The order in which GPUs walk the tiles: each on or above the diagonal once, and none beside them.
+template <unsigned kAcross>
+void every_tile_once(unsigned cols, unsigned group) {
+  const unsigned rows = (cols + kAcross - 1) / kAcross;
+  unsigned tiles = 0;
+  for (unsigned row = 0; row < rows; ++row) tiles += cols - kAcross * row;
+  ASSERT_EQ(tiles, rows * cols - kAcross * (rows * (rows - 1) / 2)) << "as launch plans count them";
+  std::set<std::pair<unsigned, unsigned>> seen;
+  for (unsigned index = 0; index < tiles; ++index) {
+    const cuda::TriangleTile tile = cuda::triangle_tile<kAcross>(rows, cols, group, index);
+    ASSERT_LT(tile.row, rows);
+    ASSERT_LT(tile.col, cols);
+    ASSERT_GE(tile.col, kAcross * tile.row) << "below the diagonal";
+    ASSERT_TRUE(seen.emplace(tile.row, tile.col).second) << tile.row << ", " << tile.col << " comes twice";
+  }
+}
+
+TEST(SymmetricProduct, TheWalkOfAGpuTakesEveryTileOnce) {
+  for (unsigned cols = 1; cols < 40; ++cols) {
+    for (const unsigned group : {1u, 2u, 3u, 8u, 32u}) {
+      every_tile_once<1>(cols, std::min(group, cols));
+      every_tile_once<2>(cols, std::min(group, (cols + 1) / 2));
+    }
+  }
+}
+
+// Tiles that are in flight together read little: as many rows and columns as a rectangle of the band's height.
+TEST(SymmetricProduct, TilesInFlightAreACompactRectangle) {
+  constexpr unsigned kSide = 64, kGroup = 8, kInFlight = 132;
+  for (unsigned first = 0; first + kInFlight <= kSide * (kSide + 1) / 2; first += kInFlight) {
+    std::set<unsigned> lines;
+    for (unsigned index = first; index < first + kInFlight; ++index) {
+      const cuda::TriangleTile tile = cuda::triangle_tile<1>(kSide, kSide, kGroup, index);
+      lines.insert({tile.row, tile.col});
+    }
+    EXPECT_LE(lines.size(), 3 * kGroup + 2 * kInFlight / kGroup) << first;
   }
 }
 

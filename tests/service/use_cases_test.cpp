@@ -227,8 +227,9 @@ TEST(Candidates, ShippedOnesAreFoundInTheContextsData) {
 // A campaign of any kernel of the library that has tunables: the start brings everything that it includes.
 TEST(Candidates, AKernelOfTheLibraryForAGpuIsShippedWithItsHeaders) {
   Front front;
-  for (const char* const op : {"softmax", "softmax_backward", "activation_backward", "rmsnorm", "rmsnorm_backward",
-                               "layernorm", "cross_entropy", "embedding_backward", "adamw", "rope", "grouped_gemm"}) {
+  for (const char* const op :
+       {"softmax", "softmax_backward", "activation_backward", "rmsnorm", "rmsnorm_backward", "layernorm",
+        "cross_entropy", "embedding_backward", "adamw", "rope", "grouped_gemm", "symmetric_product"}) {
     const auto kernel = shipped_kernel(front.context, op, "cuda");
     ASSERT_TRUE(kernel) << kernel.error().text();
     ASSERT_TRUE(kernel->path.starts_with("ops/")) << kernel->path;

@@ -76,6 +76,12 @@ def check_ops(mesh):
         for flags in itertools.product((False, True), repeat=2):  # equal shapes: a choice must not be kept across layouts
             plain = [t.full_tensor() for t in (x, w)]
             same(ops.gemm(x, w, *flags), ops.gemm(*plain, *flags), 100, (places, flags))
+    grams = torch.randn(2, 6, 6)
+    for many in (torch.randn(2, 6, 8), torch.randn(6, 8)):
+        of_gram = grams if many.dim() == 3 else grams[0]
+        for places, (x, r) in every_placement(mesh, many, of_gram):
+            same(ops.symmetric_product(x, False, None, 0.5, r, 2.0, 1.0), ops.symmetric_product(many, False, None, 0.5, of_gram, 2.0, 1.0), 100, places)
+            same(ops.symmetric_product(x, True), ops.symmetric_product(many, True), 100, places)
     for places, (x, w, c, r) in every_placement(mesh, a, b, bias, residual):
         same(ops.gemm(x, w, False, True, None, c, None, None, r), ops.gemm(a, b, False, True, None, bias, None, None, residual), 100, places)
     out = torch.randn(2, 6, 4)

@@ -32,6 +32,11 @@ def gemm_add(change, dtype=torch.float32):
     return lambda c, a, b: ops.gemm_add_(c, a, b), list(operands.values())
 
 
+def symmetric(change=None, out=None, alpha=1.0):
+    operands = {"a": torch.ones(6, 8), "residual": torch.ones(6, 6)} | (change or {})
+    return lambda a, residual: ops.symmetric_product(a, False, out, alpha, residual), list(operands.values())
+
+
 def scaled(change, scaling="row", add=False, out=torch.float32):
     rows = {"row": (6, 4), "tensor": (1, 1)}.get(scaling)
     operands = {
@@ -239,6 +244,13 @@ REFUSED = {
     "loss smoothed beyond one": loss(smoothing=1.5),
     "loss with a negative z_loss": loss(z_loss=-1.0),
     "loss with an infinite cap": loss(soft_cap=float("inf")),
+    "symmetric product of a vector": symmetric({"a": ones(6)}),
+    "symmetric product of integers": symmetric({"a": ones(6, 8).long()}),
+    "symmetric product of gaps": symmetric({"a": ones(6, 16)[:, ::2]}),
+    "symmetric product with a residual of another shape": symmetric({"residual": ones(8, 8)}),
+    "symmetric product with a residual of another dtype": symmetric({"residual": ones(6, 6).half()}),
+    "symmetric product to another dtype": symmetric(out=torch.bfloat16),
+    "symmetric product times infinity": symmetric(alpha=float("inf")),
     "softmax of gaps": shared({"x": ones(6, 16)[:, ::2]}),
     "softmax of integers": shared({"x": ones(6, 8).long()}),
     "softmax without a name": shared(form="softmin"),
@@ -331,6 +343,8 @@ ALLOWED = {
     "codes of packed gradients": differentiated_codes(packed=True, granularity="128x128"),
     "codes of a norm": normed_codes({"x": ones(6, 8).half(), "residual": ones(6, 8).half()}),
     "loss": loss({"target": torch.zeros(6, dtype=torch.int32)}, 0.1, 1e-3, 30.0),
+    "symmetric product": symmetric({"a": ones(8, 6).half().t(), "residual": ones(6, 6)}, torch.float32),
+    "symmetric products": symmetric({"a": ones(3, 6, 8), "residual": ones(3, 6, 6)}),
     "softmax of 16 bits to 32": shared({"x": ones(2, 6, 8).half()}, "log_softmax", 0.5, torch.float32),
     "softmax of nothing": shared({"x": ones(6, 0)}),
     "softmax of float64": shared({"x": ones(6, 8).double()}),

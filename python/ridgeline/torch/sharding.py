@@ -380,7 +380,7 @@ def _norm(operands: int, results: int, vectors: int, statistics: int) -> Any:
 
 def _symmetric(*args: Any) -> Any:
     """a, and at 4 the residual: matrices of a batch may be on several ranks, the rows of one not."""
-    batch = "b" if args[0].dim() == 3 else ""
+    batch = "b" if len(args[0].shape) == 3 else ""
     rule = _Rule(len(args), [batch + "nm"])
     rule.letters[0] = batch + "nm"
     if _get(args, 4) is not None:

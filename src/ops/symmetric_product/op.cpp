@@ -102,6 +102,19 @@ TensorView stack_of(const TensorView& view) {
   return stack;
 }
 
+// Launch plans name the residual's memory of every case: strides of nothing are 0.
+void plan_values(const Problem& problem, std::span<const TensorView> operands,
+                 std::map<std::string, std::int64_t>& facts) {
+  const Shape s = shape_of(problem);
+  const bool known = s.residual && !operands.empty();
+  const std::int64_t rows = s.residual ? s.n : 0;
+  facts["row_residual"] = known ? operands[s.residual_at()].stride[1] : rows;
+  facts["matrix_residual"] = known ? operands[s.residual_at()].stride[0] : rows * rows;
+  facts["align_residual"] = known        ? view_alignment(operands[s.residual_at()])
+                            : s.residual ? operand_alignment(problem, s.residual_at())
+                                         : 16;
+}
+
 }  // namespace
 
 Shape shape_of(const Problem& problem) {
@@ -166,6 +179,7 @@ Operator describe() {
   op.cost = cost;
   op.cases = cases;
   op.vary = vary;
+  op.plan_values = plan_values;
   op.excuses = [](const Problem& problem, numerics::Family family) {
     return family == numerics::Family::kDenormals && shape_of(problem).dtype == DType::kBf16;
   };

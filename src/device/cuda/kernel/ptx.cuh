@@ -157,6 +157,12 @@ __device__ __forceinline__ void store_matrix_x4(u32 address, u32 m0, u32 m1, u32
                "r"(m2), "r"(m3)
                : "memory");
 }
+// Every matrix transposed on its way: lane 8 i + r names the row that column r of matrix i becomes.
+__device__ __forceinline__ void store_matrix_turned_x4(u32 address, u32 m0, u32 m1, u32 m2, u32 m3) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0),
+               "r"(m1), "r"(m2), "r"(m3)
+               : "memory");
+}
 // The way back: rows of shared memory to the layout that mma and wgmma take for an operand in registers.
 __device__ __forceinline__ void load_matrix_x4(u32 address, u32& m0, u32& m1, u32& m2, u32& m3) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
