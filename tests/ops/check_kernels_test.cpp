@@ -35,6 +35,7 @@ inline unsigned to_code(float, long long) { return 256; }
 #include "ops/coding/code_check.cu"
 #include "ops/embedding_backward/element.cuh"
 #include "ops/embedding_backward/device_check.cu"
+#include "ops/symmetric_product/device_check.cu"
 // clang-format on
 
 namespace ridge::testing {
@@ -53,7 +54,10 @@ const Kernels& kernels() {
                               {"dequantize_elements", on_host(dequantize_elements)},
                               {"dequantize_reference", on_host(dequantize_reference)},
                               {"embedding_elements", on_host(embedding_elements)},
-                              {"embedding_reference", on_host(embedding_reference)}};
+                              {"embedding_reference", on_host(embedding_reference)},
+                              {"symmetric_pairs", on_host(symmetric_pairs)},
+                              {"symmetric_samples", on_host(symmetric_samples)},
+                              {"symmetric_reference", on_host(symmetric_reference)}};
   return all;
 }
 
@@ -212,7 +216,10 @@ INSTANTIATE_TEST_SUITE_P(
                       "dequantize rows=24 cols=70 scaling=tensor format=e5m2 dtype=f16",
                       "embedding_backward tokens=70 vocabulary=9 cols=300",
                       "embedding_backward tokens=1100 vocabulary=3 cols=40 dtype=f16 out=f32",
-                      "embedding_backward tokens=30 vocabulary=40 cols=20 accumulate=1 index=i32"));
+                      "embedding_backward tokens=30 vocabulary=40 cols=20 accumulate=1 index=i32",
+                      "symmetric_product n=70 k=40 residual=1", "symmetric_product n=20 k=130 batch=3 layout=t out=f32",
+                      "symmetric_product n=66 k=30 dtype=f32 residual=1 batch=2",
+                      "symmetric_product n=5 k=0 residual=1 dtype=f16"));
 
 }  // namespace
 }  // namespace ridge::testing
