@@ -32,6 +32,7 @@ inline unsigned to_code(float, long long) { return 256; }
 #include "ops/activation/row_model.cuh"
 #include "ops/activation/quantize/backward/row_model.cuh"
 #include "ops/rmsnorm/quantize/row_model.cuh"
+#include "ops/adamw/quantize/row_model.cuh"
 #include "ops/coding/code_check.cu"
 #include "ops/embedding_backward/element.cuh"
 #include "ops/embedding_backward/device_check.cu"
@@ -82,6 +83,7 @@ Kernels code_kernels_of() {
 Kernels code_check_kernels(const std::string& op) {
   if (op == "activation_quantize") return code_kernels_of<ops::activation::RowModel>();
   if (op == "activation_quantize_backward") return code_kernels_of<ops::activation_quantize_backward::RowModel>();
+  if (op == "adamw_quantize") return code_kernels_of<ops::adamw_quantize::RowModel>();
   if (op == "rmsnorm_quantize") return code_kernels_of<ops::rmsnorm_quantize::RowModel>();
   return code_kernels_of<ops::quantize::RowModel>();
 }

@@ -20,6 +20,7 @@ inline float from_e4m3(unsigned char code) { return static_cast<float>(numerics:
 #include "ops/row_operands.cuh"
 #include "ops/row_check.cu"
 #include "ops/rmsnorm/row_model.cuh"
+#include "ops/adamw/row_model.cuh"
 // clang-format on
 
 namespace ridge::testing {
@@ -237,15 +238,16 @@ TEST_F(MoreRowCheckKernels, SeeAWrongRowABitAndARowTwice) {
   EXPECT_TRUE(wrong());
 }
 
-// Codes behind a norm: its sum and its factors by the row model, codes and scales by both as they were written.
-class NormAndCodes : public ::testing::TestWithParam<const char*> {
+// Codes behind outputs that a row model has of its own (the sum and the factors of a norm, what a step changes): those
+// by that model, codes and scales by what was written.
+class OutputsAndCodes : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (!kFibersRun) GTEST_SKIP() << "not under a sanitizer";
-    kernels_ = kernels_of<ops::rmsnorm::RowModel>();
-    kernels_.merge(code_check_kernels("rmsnorm_quantize"));
-    problem_ = *op_.bind(*record::parse_case(std::string("rmsnorm_quantize ") + GetParam()));
-    operands_ = make_operands(problem_, kPacked, 7);
+    problem_ = *op_.bind(*record::parse_case(GetParam()));
+    kernels_ = op_.name == "adamw_quantize" ? kernels_of<ops::adamw::RowModel>() : kernels_of<ops::rmsnorm::RowModel>();
+    kernels_.merge(code_check_kernels(op_.name));
+    operands_ = make_operands(problem_, kPacked, 7), before_ = make_operands(problem_, kPacked, 7);
     const ops::Implementation& panels = **ops::find_implementation(op_, "cpu_panels");
     ASSERT_TRUE(panels.run(problem_, {operands_.views(), operands_.scalars}, Stream::cpu()).ok());
   }
@@ -255,20 +257,20 @@ class NormAndCodes : public ::testing::TestWithParam<const char*> {
   bool right() {
     std::vector<double> scratch(op_.device_check->scratch_bytes(problem_) / sizeof(double) + 1);
     ops::ProjectionResult seen;
-    const std::vector<TensorView> views = operands_.views();
+    const std::vector<TensorView> views = operands_.views_with_old(before_);
     launch_all(op_.device_check->projection({problem_, views, 99, scratch.data(), &seen, operands_.scalars}));
     return right_by(seen);
   }
 
-  const ops::Operator& op_ = **ops::find_operator("rmsnorm_quantize");
+  const ops::Operator& op_ = **ops::find_operator(record::parse_case(GetParam())->op);
   ops::Problem problem_;
-  Operands operands_;
+  Operands operands_, before_;
   Kernels kernels_;
 };
 
-TEST_P(NormAndCodes, RightOutputsPassAndWrongOnesAreSeen) {
+TEST_P(OutputsAndCodes, RightOutputsPassAndWrongOnesAreSeen) {
   EXPECT_TRUE(right());
-  const std::vector<TensorView> views = operands_.views();
+  const std::vector<TensorView> views = operands_.views_with_old(before_);
   for (std::size_t i = 0; i < problem_.operands.size(); ++i) {
     if (!problem_.operands[i].output) continue;
     const std::string& name = problem_.operands[i].name;
@@ -286,18 +288,27 @@ TEST_P(NormAndCodes, RightOutputsPassAndWrongOnesAreSeen) {
   EXPECT_TRUE(right());
 }
 
-// An eps that is another: the factors are wrong, and codes that follow from them are right for them.
-TEST_P(NormAndCodes, AnotherEpsIsSeen) {
-  for (record::Scalar& scalar : operands_.scalars) scalar = record::Scalar::f32(static_cast<float>(scalar.real()) + 1);
+// An eps that is another, a longer step: codes that follow from what was written are right for that.
+TEST_P(OutputsAndCodes, OtherScalarsAreSeen) {
+  for (record::Scalar& scalar : operands_.scalars) {
+    scalar = scalar.type == record::ScalarType::kF32 ? record::Scalar::f32(static_cast<float>(scalar.real()) + 1)
+                                                     : record::Scalar::f64(scalar.real() / 2);
+  }
   EXPECT_FALSE(right());
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, NormAndCodes,
-                         ::testing::Values("rows=37 cols=140 residual=1 copies=both",
-                                           "rows=20 cols=70 scaling=mx copies=both weight=f32 zero_centred=1 dtype=f32",
-                                           "rows=130 cols=40 scaling=128x128 copies=column weight=none format=e5m2",
-                                           "rows=9 cols=200 scaling=row copies=both dtype=f16 residual=1",
-                                           "rows=20 cols=70 scaling=tensor amax=given copies=both"));
+INSTANTIATE_TEST_SUITE_P(
+    Cases, OutputsAndCodes,
+    ::testing::Values("rmsnorm_quantize rows=37 cols=140 residual=1 copies=both",
+                      "rmsnorm_quantize rows=20 cols=70 scaling=mx copies=both weight=f32 zero_centred=1 dtype=f32",
+                      "rmsnorm_quantize rows=130 cols=40 scaling=128x128 copies=column weight=none format=e5m2",
+                      "rmsnorm_quantize rows=9 cols=200 scaling=row copies=both dtype=f16 residual=1",
+                      "rmsnorm_quantize rows=20 cols=70 scaling=tensor amax=given copies=both",
+                      "adamw_quantize rows=37 cols=140 dtype=f32 copies=both",
+                      "adamw_quantize rows=130 cols=40 scaling=1x128 copies=both state=bf16",
+                      "adamw_quantize rows=20 cols=70 scaling=mx copies=both master=1 factor=1",
+                      "adamw_quantize rows=9 cols=200 scaling=row copies=column dtype=f16 skip=1",
+                      "adamw_quantize rows=20 cols=70 scaling=tensor amax=given copies=both"));
 
 }  // namespace
 }  // namespace ridge::testing

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "ops/adamw/contract.h"
@@ -9,31 +10,43 @@
 
 namespace ridge::ops::adamw {
 
-// Positions in Problem::values and in the operator's parameter list.
-enum Param : std::size_t { kCount, kDtype, kWideGrad, kState, kMaster, kFactor, kSkip, kMaximize, kParamCount };
+// Position in Problem::values and in the operator's parameter list; those of the form follow.
+inline constexpr std::size_t kCount = 0, kFirstOfForm = 1;
+// Positions behind the sizes, of this operator and of those that make something of its weights.
+enum FormParam : std::size_t { kDtype, kWideGrad, kState, kMaster, kFactor, kSkip, kMaximize, kFormCount };
 enum ScalarAt : std::size_t { kLr, kBeta1, kBeta2, kEps, kWeightDecay, kCorrection1, kCorrection2 };
 
 inline constexpr DType kDtypes[] = {DType::kF32, DType::kBf16, DType::kF16};  // by the value of `dtype`
 inline constexpr DType kStates[] = {DType::kF32, DType::kBf16};               // by the value of `state`
 
-struct Shape {
-  std::int64_t count = 0;
+struct Form {
   DType dtype = DType::kBf16, grad = DType::kBf16, state = DType::kF32;
   bool master = false, factor = false, skip = false, maximize = false;
 };
 
-inline Shape shape_of(const Problem& problem) {
-  const std::vector<std::int64_t>& v = problem.values;
-  const DType dtype = kDtypes[static_cast<std::size_t>(v[kDtype])];
-  return Shape{v[kCount],
-               dtype,
-               v[kWideGrad] == 1 ? DType::kF32 : dtype,
-               kStates[static_cast<std::size_t>(v[kState])],
-               v[kMaster] == 1,
-               v[kFactor] == 1,
-               v[kSkip] == 1,
-               v[kMaximize] == 1};
+// `first`: where the parameters of the form begin.
+inline Form form_of(const Problem& problem, std::size_t first = kFirstOfForm) {
+  const auto at = [&](FormParam param) { return static_cast<std::size_t>(problem.values[first + param]); };
+  const DType dtype = kDtypes[at(kDtype)];
+  return Form{dtype,
+              at(kWideGrad) == 1 ? DType::kF32 : dtype,
+              kStates[at(kState)],
+              at(kMaster) == 1,
+              at(kFactor) == 1,
+              at(kSkip) == 1,
+              at(kMaximize) == 1};
 }
+inline std::int64_t count_of(const Problem& problem) { return problem.values[kCount]; }
+
+// For operators that step weights of any rank: the parameters of the form, the inputs (grad, factor, skip), what a step
+// changes (param, exp_avg, exp_avg_sq, master), and the scalars.
+std::vector<record::ParamInfo> form_params();
+void add_inputs(Problem& problem, const Form& form, const std::vector<std::int64_t>& sizes);
+std::vector<OperandSpec> changed_operands(const Form& form, const std::vector<std::int64_t>& sizes);
+void add_scalars(Problem& problem);
+// The same of a call: tensors of that rank, values of the form behind those that there are, inputs and scalars.
+Status check_args(std::string_view op, const Args& args, int rank);
+void add_form(Call& call, const Args& args);
 
 // The numbers of a step as the formulas multiply with them.
 struct Constants {

@@ -302,7 +302,8 @@ std::shared_ptr<const DeviceCheck> device_check_of(std::initializer_list<std::st
   const auto launches_of = [coding_of, model, saved](const auto& request, const Coding& coding) {
     Problem read = request.problem;
     for (OperandSpec& operand : read.operands) {
-      if (std::find(saved.begin(), saved.end(), operand.name) != saved.end()) operand.output = false;
+      if (std::find(saved.begin(), saved.end(), operand.name) == saved.end()) continue;
+      operand.output = operand.read_write = false;
     }
     return Launches(request.problem, request.operands, coding,
                     model(request.problem, {request.operands, request.scalars}), read);

@@ -13,7 +13,8 @@
 
 namespace ridge::ops::coding {
 
-// The matrix that is coded, in fp32; asked by several threads at once.
+// The matrix that is coded, in fp32; asked by several threads at once. Where groups end within 128 x 128 elements, each
+// element once.
 class PanelSource {
  public:
   PanelSource() = default;
