@@ -148,6 +148,18 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       }
     }
   }
+  if (op.name == "adamw_quantize") {
+    // Whole tiles and parts of them, rows that start on 16 bytes and others, in every granularity and form of the step.
+    for (const char* size : {"rows=256 cols=512", "rows=300 cols=528", "rows=1 cols=4096", "rows=2056 cols=8",
+                             "rows=140 cols=132", "rows=131 cols=67"}) {
+      for (const char* scaling : {"tensor", "tensor amax=given", "row", "1x128", "128x128", "mx"}) {
+        for (const char* more : {"dtype=f32", "dtype=bf16 state=bf16", "dtype=bf16 master=1 factor=1 skip=1",
+                                 "dtype=f16 master=1 wide_grad=1 maximize=1", "dtype=f16 factor=1 skip=1"}) {
+          add(fmt::format("{} scaling={} copies=both {}", size, scaling, more));
+        }
+      }
+    }
+  }
   if (op.name == "cross_entropy" || op.name == "cross_entropy_backward") {
     // Teams from a warp to eight blocks on both sides of their boundaries, rows that are read twice, odd lengths; more
     // rows than there are teams, and of the first sizes so many that every ring goes round.

@@ -1,5 +1,5 @@
-// What the kernels for GPUs of quantize, activation_quantize with its backward, rmsnorm_quantize, dequantize, rmsnorm,
-// rope and attention are launched with. Needs no GPU.
+// What the kernels for GPUs of quantize, activation_quantize with its backward, rmsnorm_quantize, adamw_quantize,
+// dequantize, rmsnorm, rope and attention are launched with. Needs no GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -225,6 +225,51 @@ TEST(RmsnormQuantizePlan, FindsTheFactorsOfRowsFirst) {
                                          "ridge_rmsnorm_quantize_scales", "ridge_rmsnorm_quantize"));
   ASSERT_EQ(rows.clears.size(), 2u);
   EXPECT_EQ(rows.clears[0].operand, 6u) << "scale, behind x, residual, weight, sum, rstd and q";
+}
+
+constexpr const char* kAdamwQuantize = "ops/adamw/quantize/cuda_adamw_quantize.cu";
+
+TEST(AdamwQuantizePlan, StepsInOneLaunchWhereGroupsEndWithinTiles) {
+  const auto plan = [](const std::string& words) {
+    const Problem problem = problem_of("adamw_quantize rows=300 cols=200 copies=both " + words);
+    return plan_of(kAdamwQuantize, problem, dense_views(problem));
+  };
+  const ResolvedPlan blocks = plan("master=1 factor=1 skip=1");
+  EXPECT_TRUE(blocks.clears.empty());
+  EXPECT_THAT(symbols(blocks), ElementsAre("ridge_adamw_quantize"));
+  EXPECT_EQ(blocks.kernels[0].grid[0], 6u) << "3 x 2 tiles";
+  EXPECT_EQ(blocks.kernels[0].parameters[0].bytes, 264u) << "Weights (144) and TileParameters";
+  const ResolvedPlan given = plan("scaling=tensor amax=given");
+  EXPECT_THAT(symbols(given),
+              ElementsAre("ridge_adamw_quantize_amax", "ridge_adamw_quantize_scales", "ridge_adamw_quantize"));
+  ASSERT_EQ(given.clears.size(), 2u);
+  EXPECT_EQ(given.clears[0].operand, 6u) << "scale, behind grad, amax, param, both averages and q";
+  EXPECT_EQ(given.clears[1].operand, 9u) << "found";
+  EXPECT_EQ(plan("scaling=row").kernels[1].grid[0], 2u) << "500 scales";
+}
+
+// In fp64, and rounded once, as adamw's.
+TEST(AdamwQuantizePlan, TheNumbersOfAStepAreMadeInDoublePrecision) {
+  const Problem problem = problem_of("adamw_quantize rows=300 cols=200");
+  const ResolvedPlan plan = plan_of(kAdamwQuantize, problem, dense_views(problem));
+  const auto& parts = plan.kernels.at(0).parameters.at(0).parts;
+  const std::vector<double> expected = {1 - 1e-3 * 1e-2,    1 - 0.9, 0.999, 1 - 0.999, 1e-3 / 0.5,
+                                        1 / std::sqrt(0.5), 1e-8};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(parts.at(12 + i).kind, record::ResolvedArgument::Kind::kFormula);
+    EXPECT_EQ(std::bit_cast<float>(static_cast<std::uint32_t>(parts[12 + i].bits)), static_cast<float>(expected[i]))
+        << i;
+  }
+}
+
+TEST(AdamwQuantizePlan, RefusesMoreTilesThanAGridHasAndSecondRowsOfWideWeights) {
+  const DescribedKernel& kernel = described_kernel(kAdamwQuantize);
+  EXPECT_THAT(kernel.refuses(plan_facts(problem_of("adamw_quantize rows=4194304 cols=8388608"))).value_or(""),
+              HasSubstr("at most 2147483647 tiles of 128 x 128"));
+  const auto fitting = [&](const char* text) { return kernel.fitting(plan_facts(problem_of(text))); };
+  EXPECT_THAT(fitting("adamw_quantize rows=300 cols=200"), ElementsAre(0, 1));
+  EXPECT_THAT(fitting("adamw_quantize rows=300 cols=200 master=1"), ElementsAre(0));
+  EXPECT_THAT(fitting("adamw_quantize rows=300 cols=200 dtype=f32"), ElementsAre(0));
 }
 
 TEST(DequantizePlan, VectorsNeedBothMatricesAlignedAndAnEmptyOneIsNotLaunched) {

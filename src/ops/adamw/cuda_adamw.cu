@@ -85,6 +85,7 @@ args = [{ struct = [
 
 #include "../../device/cuda/kernel/call_list.cuh"
 #include "../../device/cuda/kernel/chunk.cuh"
+#include "step.cuh"
 
 namespace ridge::cuda {
 
@@ -94,7 +95,7 @@ struct AdamwParameters {
   const float *factor, *skip;
   u8 *param, *mean, *square, *master;  // mean: exp_avg; square: exp_avg_sq
   i64 count;
-  float decay, first, kept, second, step, root, eps;  // Constants of adamw.h
+  StepNumbers numbers;
 };
 
 namespace {
@@ -181,16 +182,11 @@ struct Elements {
     square.store_elements(p.square, first, p.count);
   }
 
-  // In the order of row_model.cuh's operations or with fewer roundings, so that its bounds hold.
   __device__ __forceinline__ void step(const AdamwParameters& p, float factor) {
 #pragma unroll
     for (u32 i = 0; i < kUnit; ++i) {
       const float given = kMaximize ? -grad.values[i] : grad.values[i], g = kFactor ? given * factor : given;
-      const float m = fmaf(g - mean.values[i], p.first, mean.values[i]);
-      const float v = fmaf(square.values[i], p.kept, g * g * p.second);
-      mean.values[i] = m;
-      square.values[i] = v;
-      weights.values[i] = fmaf(weights.values[i], p.decay, -(p.step * m / fmaf(sqrtf(v), p.root, p.eps)));
+      step_element(p.numbers, g, weights.values[i], mean.values[i], square.values[i]);
     }
   }
 
