@@ -64,6 +64,10 @@ constexpr const char* kSchemas[] = {
     "adamw_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor(d!)[] "
     "masters, Tensor? factor, Tensor? skip, float lr, float beta1, float beta2, float eps, float weight_decay, "
     "float step, bool maximize=False) -> ()",
+    "adamw_quantize_(Tensor(a!) param, Tensor grad, Tensor(b!) exp_avg, Tensor(c!) exp_avg_sq, Tensor(d!)? master, "
+    "Tensor(e!)? q, Tensor(f!)? scale, Tensor(g!)? q_t, Tensor(h!)? scale_t, Tensor? factor, Tensor? skip, float lr, "
+    "float beta1, float beta2, float eps, float weight_decay, float step, bool maximize, str granularity, "
+    "str rule=\"exact\", Tensor? random=None) -> ()",
     "cross_entropy(Tensor logits, Tensor target, int ignore_index=-100, float label_smoothing=0., float z_loss=0., "
     "float soft_cap=0.) -> (Tensor loss, Tensor lse)",
     "cross_entropy_backward(Tensor dloss, Tensor logits, Tensor target, Tensor lse, int ignore_index=-100, "
@@ -111,6 +115,7 @@ void register_all(torch::Library& library, c10::DispatchKey key) {
   register_activation(library, key);
   register_activation_quantize(library, key);
   register_adamw(library, key);
+  register_adamw_quantize(library, key);
   register_cross_entropy(library, key);
   register_softmax(library, key);
   register_embedding(library, key);

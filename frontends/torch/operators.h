@@ -135,6 +135,7 @@ void register_layernorm(torch::Library& library, c10::DispatchKey key);
 void register_activation(torch::Library& library, c10::DispatchKey key);
 void register_activation_quantize(torch::Library& library, c10::DispatchKey key);
 void register_adamw(torch::Library& library, c10::DispatchKey key);
+void register_adamw_quantize(torch::Library& library, c10::DispatchKey key);
 void register_cross_entropy(torch::Library& library, c10::DispatchKey key);
 void register_softmax(torch::Library& library, c10::DispatchKey key);
 void register_embedding(torch::Library& library, c10::DispatchKey key);

@@ -308,6 +308,85 @@ def test_a_parameter_that_a_group_has_twice_is_stepped_once():
         assert torch.equal(found, expected)
 
 
+CODED = [rt.QuantConfig("e4m3", granularity) for granularity in ("tensorwise", "rowwise", "blockwise", "mx")] + [rt.QuantConfig("e5m2", "rowwise", torch.float8_e8m0fnu)]
+
+
+def weights(dtype):
+    torch.manual_seed(2)
+    shapes = [(150, 264), (3,), (33, 70), (8, 8)]
+    return [torch.nn.Parameter(torch.randn(shape).to(DEVICE, dtype)) for shape in shapes]
+
+
+@pytest.mark.parametrize("config", CODED, ids=str)
+@pytest.mark.parametrize(("dtype", "more"), [(torch.float32, {"max_norm": 0.5}), (torch.float32, {"state_dtype": torch.bfloat16}), (torch.bfloat16, {"master_weights": True}), (torch.float16, {"maximize": True})], ids=str)
+def test_attached_codes_are_those_of_the_stored_weight(dtype, more, config):
+    ours, theirs = weights(dtype), weights(dtype)
+    optimizer, plain = rt.AdamW(ours, **SETTINGS, **more), rt.AdamW(theirs, **SETTINGS, **more)
+    coded = {0: True, 2: False}
+    codes = {i: rt.quantize(ours[i].detach(), config, weight=True, transpose=transpose) for i, transpose in coded.items()}
+    parts = {i: each._parts() for i, each in codes.items()}
+    for i, each in codes.items():
+        optimizer.attach_codes(ours[i], each, config)
+        assert not optimizer.codes_are_new(ours[i])
+    versions = [codes[0]._version, codes[0].q._version]
+    train(optimizer, ours, 3)
+    train(plain, theirs, 3)
+    assert all(new > old for new, old in zip([codes[0]._version, codes[0].q._version], versions))
+    for found, expected in zip(ours, theirs, strict=True):
+        if DEVICE.type == "cpu":
+            assert torch.equal(found, expected)
+        torch.testing.assert_close(found, expected, rtol=1e-2 if dtype != torch.float32 else 1e-5, atol=1e-5)
+    for i, transpose in coded.items():
+        stored = optimizer.state[ours[i]].get("master", ours[i].detach())
+        expected = rt.quantize(stored, config, weight=True, transpose=transpose)
+        assert optimizer.codes_are_new(ours[i])
+        for found, right, kept in zip(codes[i]._parts(), expected._parts(), parts[i], strict=True):
+            assert found is kept and (right is None) == (found is None)
+            assert found is None or torch.equal(found.view(torch.uint8), right.view(torch.uint8))
+    with torch.no_grad():
+        ours[0].mul_(2)
+    assert not optimizer.codes_are_new(ours[0])
+
+
+def test_codes_stay_where_a_step_leaves_their_weight_out():
+    config = CODED[2]
+    params = weights(torch.float32)
+    optimizer = rt.AdamW(params, **SETTINGS)
+    codes = rt.quantize(params[0].detach(), config, weight=True)
+    optimizer.attach_codes(params[0], codes, config)
+    train(optimizer, params, 1)
+    before = codes.q.clone()
+    params[0].grad = None
+    params[2].grad = torch.ones_like(params[2])
+    optimizer.step()
+    assert torch.equal(codes.q.view(torch.uint8), before.view(torch.uint8)) and optimizer.codes_are_new(params[0])
+    scaler = torch.amp.GradScaler(DEVICE.type, init_scale=2.0)
+    scaler.scale(params[0].square().sum() * float("inf")).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert torch.equal(codes.q.view(torch.uint8), before.view(torch.uint8)) and optimizer.codes_are_new(params[0])
+    other = copy.deepcopy(optimizer)
+    assert not other.codes_are_new(other.param_groups[0]["params"][0])  # its codes are not copied, and stay the model's
+    train(other, other.param_groups[0]["params"], 1)
+    assert torch.equal(codes.q.view(torch.uint8), before.view(torch.uint8))
+
+
+def test_says_which_codes_cannot_be_attached():
+    config = CODED[2]
+    params = weights(torch.float32)
+    optimizer = rt.AdamW(params[:3])
+    codes = rt.quantize(params[0].detach(), config, weight=True)
+    for words, param, given, how in [
+        ("that this optimizer does not step", params[3], codes, config),
+        (r"of shape \(3,\) and strides", params[1], codes, config),
+        (r"codes of shape \(150, 264\) on .* for a parameter of shape \(33, 70\)", params[2], codes, config),
+        ("is not what the config .* makes of a weight", params[0], codes, CODED[0]),
+        ("is not what the config .* makes of a weight", params[0], rt.quantize(params[0].detach(), config), config),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            optimizer.attach_codes(param, given, how)
+
+
 def test_moves_the_version_so_that_kept_codes_are_made_anew():
     param = torch.nn.Parameter(torch.randn(8, device=DEVICE))
     param.grad = torch.randn(8, device=DEVICE)
@@ -356,6 +435,61 @@ def test_the_operator_passes_torchs_own_checks():
     doubled = step(*tensors)
     torch.ops.ridgeline.adamw_([same[0]], [same[1]], [same[2]], [same[3]], [], None, None, 0.1, 0.9, 0.99, 1e-8, 0.01, 3.0)
     assert torch.equal(doubled, same[0] * 2) and torch.equal(tensors[3], same[3])
+
+
+def coded_call(**changed):
+    """Arguments of adamw_quantize_ for a weight [9, 5]."""
+    given = {name: torch.rand(9, 5, device=DEVICE) for name in ("param", "grad", "exp_avg", "exp_avg_sq")}
+    q, scale, q_t, scale_t = rt.quantize(given["param"], CODED[2], weight=True, transpose=True)._parts()
+    given |= {"master": None, "q": q, "scale": scale, "q_t": q_t, "scale_t": scale_t, "factor": torch.tensor([0.5], device=DEVICE), "skip": None}
+    numbers = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.01, "step": 3.0, "maximize": False}
+    return {**given, **numbers, "granularity": "128x128", **changed}
+
+
+def test_the_operator_that_codes_passes_torchs_own_checks():
+    call = torch.ops.ridgeline.adamw_quantize_
+    # torch's test of schemas multiplies 8-bit floats, which it cannot.
+    torch.library.opcheck(call.default, (), coded_call(), test_utils=("test_autograd_registration", "test_faketensor"))
+    traced, eager = coded_call(), coded_call()
+    for name, tensor in eager.items():
+        if isinstance(tensor, torch.Tensor):
+            tensor.view(-1).view(torch.uint8).copy_(traced[name].view(-1).view(torch.uint8))
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def step(**given):
+        call(**given)
+        return given["param"] * 2
+
+    doubled = step(**traced)
+    call(**eager)
+    assert torch.equal(doubled, eager["param"] * 2)
+    for name in ("exp_avg_sq", "q", "scale_t"):
+        assert torch.equal(traced[name].view(torch.uint8), eager[name].view(torch.uint8)), name
+    given = coded_call(skip=torch.ones(1, device=DEVICE))
+    before = given["param"].clone()
+    given["q"].view(torch.uint8).zero_()
+    call(**given)
+    assert torch.equal(given["param"], before)  # and the codes are right all the same
+    right = rt.quantize(before, CODED[2], weight=True)
+    assert torch.equal(given["q"].view(torch.uint8), right.q.view(torch.uint8))
+
+
+def test_says_what_is_wrong_with_a_weight_and_its_codes():
+    call = torch.ops.ridgeline.adamw_quantize_
+    short = torch.rand(9, 4, device=DEVICE)
+    for error, words, changed in [
+        (ValueError, "the parameter has 1 dimensions", {"param": torch.rand(9, device=DEVICE)}),
+        (ValueError, "the gradient", {"grad": short}),
+        (TypeError, "exp_avg is torch.float16", {"exp_avg": torch.rand(9, 5, device=DEVICE).half()}),
+        (ValueError, "q has no scales", {"scale": None}),
+        (ValueError, "the scales of q_t", {"scale_t": torch.ones(2, 2, device=DEVICE)}),
+        (ValueError, "neither row nor column", {"q": None, "scale": None, "q_t": None, "scale_t": None}),
+        (ValueError, 'granularity "block" is unknown', {"granularity": "block"}),
+        (ValueError, "factor is torch.float32 of shape", {"factor": short}),
+        (ValueError, "lr is -1", {"lr": -1.0}),
+    ]:
+        with pytest.raises(error, match=words):
+            call(**coded_call(**changed))
 
 
 @pytest.mark.parametrize(

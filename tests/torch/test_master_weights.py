@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import ridgeline.torch as rt
-from ridgeline.torch import QuantConfig
+from ridgeline.torch import QuantConfig, masters
 
 CONFIGS = [QuantConfig("hybrid", granularity) for granularity in ("tensorwise", "rowwise", "blockwise", "mx")]
 ids = lambda config: config.granularity  # noqa: E731
@@ -53,6 +53,37 @@ def test_steps_are_those_of_layers_with_float32_weights(device, config):
         parts = [part for part in weight._parts() if part is not None]
         assert {part.dtype.itemsize for part in parts} <= {1, 4}  # codes and scales: no matrix of high precision is left
         assert sum(part.nbytes for part in parts) < 2.6 * weight.numel()
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=ids)
+def test_our_adamw_writes_the_codes_where_it_steps(device, config, monkeypatch):
+    def ours(named):
+        return rt.AdamW(named, lr=1e-2, weight_decay=0.1)
+
+    model, other, quantised = net(device, recipe=config), net(device, recipe=config), net(device, recipe=config)
+    optimizer, follower = rt.MasterWeights(model, ours), rt.MasterWeights(quantised, ours)
+    follower._inner._codes.clear()  # its codes are made by a pass behind the step
+    losses = [train(quantised, follower, device), train(other, ours(other.parameters()), device)]
+
+    def refuse(*_, **__):
+        raise AssertionError("the weight was quantised again")
+
+    monkeypatch.setattr(masters, "quantize", refuse)
+    found = train(model, optimizer, device)
+    for expected in losses:
+        assert found == pytest.approx(expected, rel=0 if device.type == "cpu" else 1e-4)
+    if device.type == "cpu":
+        for one, two in zip(model.parameters(), quantised.parameters(), strict=True):
+            parts = zip(one._parts(), two._parts(), strict=True) if isinstance(one, rt.QuantizedTensor) else [(one, two)]
+            assert all(torch.equal(a.view(torch.uint8), b.view(torch.uint8)) for a, b in parts)
+    twin, theirs = copy.deepcopy((model, optimizer))
+    assert train(twin, theirs, device, seed=4) == train(model, optimizer, device, seed=4)
+    monkeypatch.undo()
+    optimizer.load_state_dict(optimizer.state_dict())  # masters that are copied are quantised
+    weight = model[0].weight
+    codes = rt.quantize(optimizer.state_dict()["masters"]["0.weight"], config, weight=True, transpose=True)
+    assert torch.equal(weight.q.view(torch.uint8), codes.q.view(torch.uint8))
+    assert torch.equal(weight.scale_t.view(torch.uint8), codes.scale_t.view(torch.uint8))
 
 
 def test_16_bit_models_step_in_float32(device):

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 
+from .config import QuantConfig
+from .quantized import QuantizedTensor
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _adamw: Callable[..., None] = torch.ops.ridgeline.adamw_.default
+_adamw_quantize: Callable[..., None] = torch.ops.ridgeline.adamw_quantize_.default
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 _STATES = (torch.float32, torch.bfloat16)
 _STATE = ("exp_avg", "exp_avg_sq", "master")
@@ -86,6 +91,19 @@ def _total_norm(gradients: list[Any]) -> torch.Tensor:
     return norm
 
 
+@dataclass
+class _Codes:
+    """Where a weight's codes go, and how they are made."""
+
+    codes: QuantizedTensor
+    config: QuantConfig
+    version: int = -1  # of the weight that they are of; -1: they were not written here
+
+    def words(self) -> tuple[Any, ...]:
+        """As the operator takes them behind the numbers of a step."""
+        return self.codes.grouping, self.config.rule, self.config.random_words(self.codes.device, None)
+
+
 class AdamW(torch.optim.Optimizer):
     """torch.optim.AdamW for parameters in float32, bfloat16 and float16, on a CPU or on a GPU (Ampere and later).
 
@@ -103,7 +121,8 @@ class AdamW(torch.optim.Optimizer):
 
     A torch.amp.GradScaler leaves unscaling to the step, and steps that it finds infinite change nothing. Sharded parameters (FSDP2) are stepped
     where they lie; gradients that lie otherwise are reduced or moved first. On a GPU a launch steps dozens of parameters, and the host waits for
-    what a GradScaler found. Parameters that are stepped together share the tensor of their ``state["step"]``.
+    what a GradScaler found. Parameters that are stepped together share the tensor of their ``state["step"]``. ``attach_codes`` has the
+    codes of a weight made in the pass that steps it.
     """
 
     _step_supports_amp_scaling = True  # GradScaler then hands grad_scale and found_inf to step()
@@ -133,6 +152,7 @@ class AdamW(torch.optim.Optimizer):
             raise ValueError(f"AdamW: max_norm is {max_norm}; give a number above 0, or None")
         self.max_norm = max_norm
         self.last_norm: torch.Tensor | None = None
+        self._codes: dict[torch.Tensor, _Codes] = {}
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -147,6 +167,45 @@ class AdamW(torch.optim.Optimizer):
     def __getstate__(self) -> dict[str, Any]:
         """For copies and pickles, of which torch keeps groups and state alone."""
         return {**super().__getstate__(), "max_norm": self.max_norm, "last_norm": self.last_norm}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._codes = {}  # codes lie in a model, which a copy of the optimizer alone does not have
+
+    def attach_codes(self, param: torch.Tensor, codes: QuantizedTensor, config: QuantConfig) -> None:
+        """From the next step on ``codes`` are those of the weight ``param`` [n, k]: written by the launch that steps it, and bit for bit what
+        ``quantize(weight, config, weight=True)`` would give of its master, or of ``param`` where there is none.
+
+        codes   what ``quantize`` made with this config: of the matrix, of its transpose, or of both
+        config  of the recipe of the layer that reads them
+
+        A step that leaves ``param`` out, or that a GradScaler finds infinite, leaves its codes as they are. State dicts and copies of the
+        optimizer hold no codes: attach them again. ``MasterWeights`` attaches those of its layers. ValueError for a parameter that is not one of
+        this optimizer's, is sharded, no matrix or not contiguous, and for codes of another shape, place, format or grouping.
+        """
+        if not any(param is one for group in self.param_groups for one in group["params"]):
+            raise ValueError(f"AdamW: codes for a parameter of shape {tuple(param.shape)} that this optimizer does not step")
+        if not _plain(type(param)) or param.dim() != 2 or not param.is_contiguous():
+            raise ValueError(
+                f"AdamW: codes for a {type(param).__name__} of shape {tuple(param.shape)} and strides {tuple(param.stride())}; a contiguous matrix that "
+                "lies on one device in whole has codes"
+            )
+        if codes.shape != param.shape or codes.device != param.device:
+            raise ValueError(
+                f"AdamW: codes of shape {tuple(codes.shape)} on {codes.device} for a parameter of shape {tuple(param.shape)} on {param.device}; "
+                "quantize the parameter"
+            )
+        made = codes.q if codes.q is not None else codes.q_t
+        if made is None or made.dtype != config.forward_dtype or codes.grouping != config.grouping(weight=True):
+            raise ValueError(
+                f"AdamW: {codes} is not what the config {config} makes of a weight; quantize(param, config, weight=True, transpose=True) is"
+            )
+        self._codes[param] = _Codes(codes, config)
+
+    def codes_are_new(self, param: torch.Tensor) -> bool:
+        """Whether the codes that are attached to ``param`` are of the weight as it is now."""
+        attached = self._codes.get(param)
+        return attached is not None and attached.version == param._version
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
@@ -251,24 +310,32 @@ class AdamW(torch.optim.Optimizer):
             self._run(groups[which], count, has_master, some, there)
         return loss
 
-    @staticmethod
     def _run(
-        group: dict[str, Any], count: float, has_master: bool, some: list[tuple[torch.Tensor, Any, dict[str, Any]]], factor: torch.Tensor | None
+        self, group: dict[str, Any], count: float, has_master: bool, some: list[tuple[torch.Tensor, Any, dict[str, Any]]], factor: torch.Tensor | None
     ) -> None:
         parts, gradients, states = [], [], {name: [] for name in _STATE}  # type: ignore[var-annotated]
-        for param, given, _ in some:
+        names = _STATE if has_master else _STATE[:2]
+        beta1, beta2 = group["betas"]
+        numbers = float(group["lr"]), beta1, beta2, group["eps"], group["weight_decay"], count, group["maximize"]
+        for param, given, state in some:
             part, gradient = _local(param), _local(given)
             if gradient.stride() != part.stride():
                 gradient = torch.empty_like(part, dtype=gradient.dtype).copy_(gradient)
+            locals_ = {name: _local(state[name]) for name in names}
+            attached = self._codes.get(param)
+            if attached is not None:
+                _adamw_quantize(
+                    part, gradient, *(locals_.get(name) for name in _STATE), *attached.codes._parts(), factor, None, *numbers, *attached.words()
+                )
+                torch.autograd.graph.increment_version(attached.codes)
+                attached.version = param._version
+                continue
             parts.append(part)
             gradients.append(gradient)
-        for name in _STATE if has_master else _STATE[:2]:
-            states[name] = [_local(state[name]) for _, _, state in some]
-        beta1, beta2 = group["betas"]
-        _adamw(
-            parts, gradients, *(states[name] for name in _STATE), factor, None,
-            float(group["lr"]), beta1, beta2, group["eps"], group["weight_decay"], count, group["maximize"],
-        )  # fmt: skip
+            for name in names:
+                states[name].append(locals_[name])
+        if parts:
+            _adamw(parts, gradients, *(states[name] for name in _STATE), factor, None, *numbers)
 
     def state_dict(self) -> dict[str, Any]:
         """As torch's. Every parameter has a count of steps of its own in it, and shares one again at the next step: torch's optimizers would count a shared

@@ -10,6 +10,7 @@ import torch
 from torch.nn.utils import parametrize
 
 from ._recipe import as_recipe
+from .adamw import AdamW
 from .config import QuantConfig
 from .modules import Fp8Linear
 from .products import weight_config
@@ -46,10 +47,11 @@ class _Pair:
                 "read_masters() to take the model's weights, or load_state_dict() after the model's"
             )
 
-    def write(self) -> None:
+    def write(self, coded: bool = False) -> None:
+        """The weight becomes what the master is; ``coded``: its codes were written already."""
         if self.config is None:
             self.weight.copy_(self.master)
-        else:
+        elif not coded:
             self.weight.copy_(quantize(self.master.detach(), self.config, weight=True, transpose=True))
         self.version = self.weight._version
 
@@ -117,7 +119,7 @@ class MasterWeights(torch.optim.Optimizer):
 
     Make it before DistributedDataParallel, which then takes ``init_sync=False`` and starts every rank from the weights that it has. ``step()`` reads ``grad`` of the model's parameters (or
     ``main_grad``, where a trainer keeps that), steps the masters, and makes the codes anew, by one rounding from float32; results are those of
-    layers with float32 weights. A weight [n, k] takes 2 n k bytes in the model instead of 2 n k and codes in each call. The state dict is
+    layers with float32 weights. ``rt.AdamW`` writes the codes in the pass that steps, other optimisers are followed by one that quantises. A weight [n, k] takes 2 n k bytes in the model instead of 2 n k and codes in each call. The state dict is
     the optimiser's, with ``masters``; load the model's, then this. ``coded`` lists the weights that are codes, ``left`` says why others
     of these layers are not. ValueError for what ``make`` gives wrong; RuntimeError in ``step`` for a weight that something else changed.
     """
@@ -148,10 +150,20 @@ class MasterWeights(torch.optim.Optimizer):
                 _exchange(pair, users)
             pair.version = pair.weight._version
         self._pairs = pairs
+        self._attach()
 
     @property
     def coded(self) -> list[str]:
         return [pair.name for pair in self._pairs if pair.config is not None]
+
+    def _attach(self) -> None:
+        """An AdamW of ours writes the codes of a weight where it steps its master."""
+        if not isinstance(self._inner, AdamW):
+            return
+        for pair in self._pairs:
+            if pair.config is not None and pair.master.is_contiguous():
+                assert isinstance(pair.weight, QuantizedTensor)
+                self._inner.attach_codes(pair.master, pair.weight, pair.config)
 
     def _share(self) -> None:
         """Groups and state are the inner optimiser's, so that schedulers work on them."""
@@ -247,7 +259,7 @@ class MasterWeights(torch.optim.Optimizer):
     def _write(self) -> None:
         for pair in self._pairs:
             if not pair.own and pair.master.grad is not None:
-                pair.write()
+                pair.write(coded=isinstance(self._inner, AdamW) and self._inner.codes_are_new(pair.master))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Of the model's parameters; a ``main_grad`` is the trainer's to clear."""
@@ -309,6 +321,7 @@ class MasterWeights(torch.optim.Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._share()
+        self._attach()
         for pair in self._pairs:
             pair.version = pair.weight._version
 
