@@ -4,9 +4,9 @@
     coded_compare.py PROGRAM OUT [--blocks 25] [--commit ID]
 
 PROGRAM is build/bin/bench_call_times (cmake --build build --target bench_call_times): ours, all cases in turns. The peer is a function of PyTorch with the same results (codes with a
-scale for 128 columns of a row, of the matrix and of its transpose), compiled for its shapes. Both by the same protocol, in two processes one after the other: four sets of
+scale for 128 columns of a row, of a weight for 128 x 128, of the matrix and of its transpose), compiled for its shapes. Both by the same protocol, in two processes one after the other: four sets of
 inputs in turn, each larger than the L2, blocks of calls of 3 ms between two events, the median over the blocks. TB/s are of compulsory bytes: inputs, sums, codes and scales once.
-`apart` is ours without fusing: activation or rmsnorm, then quantize. Writes OUT/coded.csv and OUT/coded.json. Exit status 77 without PyTorch or a GPU.
+`apart` is ours without fusing: activation, rmsnorm or adamw, then quantize. Writes OUT/coded.csv and OUT/coded.json. Exit status 77 without PyTorch or a GPU.
 """
 import argparse
 import csv
@@ -24,15 +24,19 @@ if not torch.cuda.is_available():
     sys.exit(77)
 
 SETS, BLOCK_SECONDS, WARM = 4, 3e-3, 3
-WORKS = {  # name: cases of ours, of the two calls, and the peer's inputs
-    "swiglu 8192 x 14336": ("activation_quantize rows=8192 cols=14336", ("activation rows=8192 cols=14336", "quantize rows=8192 cols=14336"), (8192, 14336)),
-    "swiglu 16384 x 2048": ("activation_quantize rows=16384 cols=2048", ("activation rows=16384 cols=2048", "quantize rows=16384 cols=2048"), (16384, 2048)),
+CODED, BLOCKS = "scaling=1x128 copies=both", "scaling=128x128 copies=both"
+WORKS = {  # name: cases of ours, of the two calls, the peer's inputs, and how codes are made
+    "swiglu 8192 x 14336": ("activation_quantize rows=8192 cols=14336", ("activation rows=8192 cols=14336", "quantize rows=8192 cols=14336"), (8192, 14336), CODED),
+    "swiglu 16384 x 2048": ("activation_quantize rows=16384 cols=2048", ("activation rows=16384 cols=2048", "quantize rows=16384 cols=2048"), (16384, 2048), CODED),
     "rmsnorm + residual 8192 x 8192": ("rmsnorm_quantize rows=8192 cols=8192 residual=1", ("rmsnorm rows=8192 cols=8192 residual=1", "quantize rows=8192 cols=8192"),
-                                       (8192, 8192)),
+                                       (8192, 8192), CODED),
     "rmsnorm + residual 16384 x 4096": ("rmsnorm_quantize rows=16384 cols=4096 residual=1", ("rmsnorm rows=16384 cols=4096 residual=1", "quantize rows=16384 cols=4096"),
-                                        (16384, 4096)),
+                                        (16384, 4096), CODED),
+    "adamw f32 14336 x 4096": ("adamw_quantize rows=14336 cols=4096 dtype=f32", ("adamw count=58720256 dtype=f32", "quantize rows=14336 cols=4096 dtype=f32"),
+                               (14336, 4096), BLOCKS),
+    "adamw f32 4096 x 4096": ("adamw_quantize rows=4096 cols=4096 dtype=f32", ("adamw count=16777216 dtype=f32", "quantize rows=4096 cols=4096 dtype=f32"),
+                              (4096, 4096), BLOCKS),
 }
-CODED = "scaling=1x128 copies=both"
 
 
 def coded(y):
@@ -57,6 +61,24 @@ def rmsnorm(x, residual, weight):
     return h, rstd, *both(wide * rstd * weight.float())
 
 
+def adamw(param, grad, mean, square):
+    """A step by the usual scalars of our case, whose corrections are a half, and codes with a scale for 128 x 128."""
+    mean.lerp_(grad, 0.1)
+    square.mul_(0.999).addcmul_(grad, grad, value=0.001)
+    param.mul_(1 - 1e-5).sub_(2e-3 * mean / (square.sqrt() * 2**0.5 + 1e-8))
+    tiles = param.unflatten(0, (-1, 128)).unflatten(2, (-1, 128))
+    scale = tiles.abs().amax((1, 3)) / 448
+    q = (tiles / scale[:, None, :, None]).flatten(2).flatten(0, 1).to(torch.float8_e4m3fn)
+    return q, scale, q.t().contiguous(), scale.t().contiguous()
+
+
+def inputs_of(work, shape):
+    if work.startswith("adamw"):
+        return [torch.rand(shape, device="cuda") for _ in range(4)]
+    normal = lambda *sizes: torch.randn(*sizes, device="cuda", dtype=torch.bfloat16)  # noqa: E731
+    return [normal(*shape), normal(*shape)] + ([normal(shape[1])] if work.startswith("rmsnorm") else [])
+
+
 def timed_by(program, cases):
     """Microseconds and compulsory bytes by case."""
     said = subprocess.run([program, *cases], capture_output=True, text=True, check=True)
@@ -69,10 +91,9 @@ def timed_by(program, cases):
 
 def peer_blocks(work, shape, blocks):
     """Microseconds of a call, of every block."""
-    normal = lambda *sizes: torch.randn(*sizes, device="cuda", dtype=torch.bfloat16)  # noqa: E731
-    norm = work.startswith("rmsnorm")
-    sets = [(normal(*shape), normal(*shape)) + ((normal(shape[1]),) if norm else ()) for _ in range(SETS)]
-    function = torch.compile(rmsnorm if norm else swiglu, dynamic=False)
+    sets = [inputs_of(work, shape) for _ in range(SETS)]
+    peer = next(each for each in (swiglu, rmsnorm, adamw) if work.startswith(each.__name__))
+    function = torch.compile(peer, dynamic=False)
 
     def block(calls):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -97,15 +118,15 @@ def main():
     parser.add_argument("--commit", default="")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    coded_case = lambda case: f"{case} {CODED}" if "quantize" in case else case  # noqa: E731
-    ours = timed_by(options.program, [coded_case(case) for fused, apart, _ in WORKS.values() for case in (fused, *apart)])
+    coded_case = lambda case, how: f"{case} {how}" if "quantize" in case else case  # noqa: E731
+    ours = timed_by(options.program, [coded_case(case, how) for fused, apart, _, how in WORKS.values() for case in (fused, *apart)])
     rows = []
-    for work, (fused, apart, shape) in WORKS.items():
-        took, size = ours[coded_case(fused)]
+    for work, (fused, apart, shape, how) in WORKS.items():
+        took, size = ours[coded_case(fused, how)]
         peer = peer_blocks(work, shape, options.blocks)
         theirs = statistics.median(peer)
         rows.append({"work": work, "us": round(took, 1), "tb_per_s": round(size / took / 1e6, 3),
-                     "apart_us": round(sum(ours[coded_case(case)][0] for case in apart), 1), "compile_us": round(theirs, 1),
+                     "apart_us": round(sum(ours[coded_case(case, how)][0] for case in apart), 1), "compile_us": round(theirs, 1),
                      "over_compile": round(theirs / took, 3), "compile_blocks": peer})
         print({k: v for k, v in rows[-1].items() if k != "compile_blocks"}, flush=True)
     smi = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()

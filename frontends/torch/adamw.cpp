@@ -7,6 +7,7 @@
 
 #include "convert.h"
 #include "derivative.h"
+#include "numbers.h"
 #include "operators.h"
 #include "shapes.h"
 
@@ -35,12 +36,6 @@ void check_together(const Tensor& tensor, const Tensor& param, at::ScalarType ty
                     tensor.sym_strides(), ", its parameter ", param.sym_strides(), "; make it by torch.empty_like");
 }
 
-void check_number(const OptionalTensor& number, std::string_view name) {
-  if (!given(number)) return;
-  TORCH_CHECK_VALUE(number->scalar_type() == at::kFloat && same(number->sym_numel(), 1), kOp, ": ", name, " is ",
-                    type_of(*number), " of shape ", number->sym_sizes(), "; give one number in torch.float32");
-}
-
 void check_lists(const Lists& lists) {
   check_length(lists, lists.grads, "grads");
   check_length(lists, lists.means, "exp_avgs");
@@ -67,14 +62,13 @@ void check_lists(const Lists& lists) {
 TensorView flat(const Tensor& tensor) {
   return TensorView::contiguous(tensor.data_ptr(), dtype_of(tensor, kOp, "a tensor"), {tensor.numel()});
 }
-TensorView number(const OptionalTensor& tensor) { return given(tensor) ? flat(*tensor) : TensorView(); }
 
 void adamw_meta(TensorList params, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs, TensorList masters,
                 const OptionalTensor& factor, const OptionalTensor& skip, double, double, double, double, double,
                 double, bool) {
   check_lists({params, grads, exp_avgs, exp_avg_sqs, masters});
-  check_number(factor, "factor");
-  check_number(skip, "skip");
+  check_number(factor, kOp, "factor");
+  check_number(skip, kOp, "skip");
 }
 
 void adamw(TensorList params, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs, TensorList masters,
@@ -83,8 +77,8 @@ void adamw(TensorList params, TensorList grads, TensorList exp_avgs, TensorList 
   adamw_meta(params, grads, exp_avgs, exp_avg_sqs, masters, factor, skip, lr, beta1, beta2, eps, weight_decay, step,
              maximize);
   AdamwArgs args;
-  args.factor = number(factor);
-  args.skip = number(skip);
+  args.factor = number_view(factor);
+  args.skip = number_view(skip);
   args.maximize = maximize;
   args.lr = lr, args.beta1 = beta1, args.beta2 = beta2, args.eps = eps;
   args.weight_decay = weight_decay;

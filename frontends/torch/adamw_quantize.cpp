@@ -7,6 +7,7 @@
 #include "codes.h"
 #include "convert.h"
 #include "derivative.h"
+#include "numbers.h"
 #include "operators.h"
 #include "shapes.h"
 
@@ -23,12 +24,6 @@ struct Stepped {
   const OptionalTensor &master, &factor, &skip;
 };
 
-void check_number(const OptionalTensor& number, std::string_view name) {
-  if (!given(number)) return;
-  TORCH_CHECK_VALUE(number->scalar_type() == at::kFloat && same(number->sym_numel(), 1), kOp, ": ", name, " is ",
-                    type_of(*number), " of shape ", number->sym_sizes(), "; give one number in torch.float32");
-}
-
 void check_stepped(const Stepped& s) {
   codes::check_matrix(s.param, kOp, "the parameter");
   const at::ScalarType type = s.param.scalar_type(), state = s.exp_avg.scalar_type();
@@ -39,8 +34,8 @@ void check_stepped(const Stepped& s) {
   check_like(s.exp_avg, kOp, "exp_avg", s.param.sym_sizes(), state);
   check_like(s.exp_avg_sq, kOp, "exp_avg_sq", s.param.sym_sizes(), state);
   if (given(s.master)) check_like(*s.master, kOp, "master", s.param.sym_sizes(), at::kFloat);
-  check_number(s.factor, "factor");
-  check_number(s.skip, "skip");
+  check_number(s.factor, kOp, "factor");
+  check_number(s.skip, kOp, "skip");
 }
 
 // Codes that are written; of a copy there are both or neither.
@@ -88,11 +83,6 @@ void adamw_quantize_meta(const Tensor& param, const Tensor& grad, const Tensor& 
             random);
 }
 
-TensorView number(const OptionalTensor& tensor) {
-  if (!given(tensor)) return {};
-  return TensorView::contiguous(tensor->data_ptr(), DType::kF32, {1});
-}
-
 void adamw_quantize(const Tensor& param, const Tensor& grad, const Tensor& exp_avg, const Tensor& exp_avg_sq,
                     const OptionalTensor& master, const OptionalTensor& q, const OptionalTensor& scale,
                     const OptionalTensor& q_t, const OptionalTensor& scale_t, const OptionalTensor& factor,
@@ -120,8 +110,8 @@ void adamw_quantize(const Tensor& param, const Tensor& grad, const Tensor& exp_a
   args.update.exp_avg = rows_view(exp_avg, kOp, "exp_avg");
   args.update.exp_avg_sq = rows_view(exp_avg_sq, kOp, "exp_avg_sq");
   if (given(master)) args.update.master = rows_view(*master, kOp, "master");
-  args.update.factor = number(factor);
-  args.update.skip = number(skip);
+  args.update.factor = number_view(factor);
+  args.update.skip = number_view(skip);
   args.update.maximize = maximize;
   args.update.lr = lr, args.update.beta1 = beta1, args.update.beta2 = beta2, args.update.eps = eps;
   args.update.weight_decay = weight_decay, args.update.step = step;
