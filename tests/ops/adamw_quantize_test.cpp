@@ -10,6 +10,7 @@
 
 #include "dispatch/launch.h"
 #include "numerics/convert.h"
+#include "numerics/fill.h"
 #include "ops/harness.h"
 #include "record/case.h"
 #include "ridge/ops/adamw_quantize.h"
@@ -174,6 +175,34 @@ TEST(AdamwQuantize, TheCheckAfterEveryLaunchCatchesCodesOfAnotherWeight) {
       Operand matrix({"param", DType::kF32, {40, 200}, true, true}, kPacked);
       matrix.assign(named(unrounded, "param").values());
       EXPECT_GT(with_codes_of(matrix, ""), 1);
+    }
+  }
+}
+
+// Where the averages are denormal, a weight may be far more than a step of its type off, and of either sign: codes of
+// any that it may be are right.
+TEST(AdamwQuantize, CodesOfAWeightThatMayHaveEitherSignAreRight) {
+  for (const std::string dtype : {"f32", "bf16", "f16"}) {
+    const ops::Problem problem = bound("adamw_quantize rows=1 cols=131 copies=both scaling=row dtype=" + dtype);
+    for (std::uint64_t seed = 0; seed < 60; ++seed) {
+      Operands operands = make_operands(problem, kPacked, seed), before = make_operands(problem, kPacked, seed);
+      for (Operands* each : {&operands, &before}) {
+        for (std::size_t i = 0; i < each->all.size(); ++i) {
+          const ops::OperandSpec& spec = problem.operands[i];
+          if (spec.output && !spec.read_write) continue;
+          ops::fill_input(spec.fill, each->all[i].view(), numerics::Family::kDenormals, 9 * seed + i);
+        }
+        each->scalars = ops::draw_scalars(problem, seed);
+      }
+      run(problem, operands);
+      const auto right = op().reference(problem, {before.views(), before.scalars});
+      ASSERT_TRUE(right.ok());
+      std::size_t output = 0;
+      for (const Operand& each : operands.all) {
+        if (!each.spec().output) continue;
+        ASSERT_EQ(compare(each.values(), (*right)[output++], each.spec().dtype), "")
+            << dtype << seed << each.spec().name;
+      }
     }
   }
 }

@@ -32,9 +32,11 @@ struct NewWeight {
   rows::Number element(const Row& row, const rows::Number* none, int, rows::i64 column) const {
     const rows::Number p = step.element(row, none, output, column);
     if (stored.is_f32 != 0 || !rows::is_finite(p.value)) return p;
-    const double low = stored.round(p.value - p.error), high = stored.round(p.value + p.error), half = (high - low) / 2;
+    const double low = stored.round(p.value - p.error), high = stored.round(p.value + p.error);
     if (low == high) return {low};
-    return {low + half, half, half * half};
+    // Around its own value and not between both, which is zero where they differ in sign: a zero counts as exact.
+    const double off = rows::most_of(high - p.value, p.value - low);
+    return {p.value, off, off * off};
   }
 };
 
