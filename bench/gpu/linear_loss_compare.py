@@ -39,6 +39,7 @@ def offered(peers):
 
     found = {"ridgeline": lambda x, w, t: rt.linear_cross_entropy(x, w, t),
              "ridgeline narrow sums": lambda x, w, t: rt.linear_cross_entropy(x, w, t, wide_sums=False),
+             "ridgeline narrow sums, 1664 tokens": lambda x, w, t: rt.linear_cross_entropy(x, w, t, chunk=1664, wide_sums=False),
              "ridgeline narrow sums, 1024 tokens": lambda x, w, t: rt.linear_cross_entropy(x, w, t, chunk=1024, wide_sums=False)}
     if "torch" in peers:
         found["torch"] = torch_loss

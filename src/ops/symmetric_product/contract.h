@@ -15,8 +15,10 @@
 //           alignment beyond the element's is needed. Elements between the rows are neither read nor written.
 // Aliasing  C must not overlap A or R.
 // Numerics  Products and sums in fp32, then alpha, R and the diagonal in fp32; C is rounded once. With u = 2^-24,
-//           |C - exact| <= |alpha| 8 u sqrt(k) S + u (|alpha sum| + |beta R| + |every sum with a term more|) + half an
-//           ulp of C,   S = sum_p |op(A)[i,p]| |op(A)[j,p]|.
+//           |C - exact| <= |alpha| (8 u sqrt(k) S + t |sum|) + u (|alpha sum| + |beta R| + |every sum with a term
+//           more|) + half an ulp of C,   S = sum_p |op(A)[i,p]| |op(A)[j,p]|,   t = u (k / 8 + 4) of 16-bit A, else 0:
+//           a tensor core cuts off towards zero in every step of 16 products, which adds up where all have one sign, as
+//           those of the diagonal have.
 //           Subnormal bf16 inputs and results may count as zero, as gemm's may.
 // NaN, Inf  Propagate as the formula says: beta = 0 times an infinity of R is NaN. Sums beyond C's range become Inf.
 // Same bits The CPU implementation gives the same bits for the same call, whatever the number of threads.

@@ -16,14 +16,21 @@ Refusal no_wgmma(const DeviceInfo& device) {
   return matmul::no_wgmma(device);
 }
 
-// Not measured yet; by gemm's model of the same tiles. Small ones where larger ones leave multiprocessors idle, one
-// block for each while all of A stays in L2, and blocks that share what they read beyond.
+// How many rounds the multiprocessors make of the triangle's tiles, of `side` rows and columns.
+double rounds(const Shape& s, std::int64_t side) {
+  constexpr std::int64_t kMultiprocessors = 132;
+  const std::int64_t across = (s.n + side - 1) / side, tiles = s.batch * across * (across + 1) / 2;
+  return static_cast<double>((tiles + kMultiprocessors - 1) / kMultiprocessors);
+}
+
+// Small tiles where larger ones leave multiprocessors idle in the last round, and pairs of blocks that share what they
+// read where A does not stay in L2.
 std::string_view prefers(const Problem& problem) {
-  constexpr std::int64_t kMultiprocessors = 132, kOfL2Bytes = std::int64_t{32} << 20;
+  constexpr double kSmallTileTime = 0.34;  // of a large one's
+  constexpr std::int64_t kOfL2Bytes = std::int64_t{32} << 20;
   const Shape s = shape_of(problem);
-  const std::int64_t tiles = (s.n + 127) / 128;
-  if (s.batch * tiles * (tiles + 1) / 2 < kMultiprocessors) return "pp_64x64";
-  return s.n * s.k * 2 <= kOfL2Bytes ? "pp_128x128" : "coop_256x128_n2";
+  if (rounds(s, 64) * kSmallTileTime < rounds(s, 128)) return "pp_64x64";
+  return s.batch * s.n * s.k * 2 <= kOfL2Bytes ? "pp_128x128" : "pp_128x128_m2";
 }
 
 }  // namespace

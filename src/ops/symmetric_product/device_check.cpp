@@ -11,10 +11,6 @@ std::uint32_t blocks(std::int64_t count, std::int64_t each) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>((count + each - 1) / each, 1, 1 << 20));
 }
 
-// A tensor core cuts off what sticks out when it aligns the 16 products of a step with the running sum; fp32 units
-// round to nearest.
-double truncation(const Shape& s) { return s.dtype == DType::kF32 ? 0 : (static_cast<double>(s.k) / 16 + 2) * 0x1p-24; }
-
 void append_operands(const Shape& s, std::span<const TensorView> operands, CheckLaunch& launch) {
   launch.arguments.push_back(device_matrix(operands[0]));
   launch.arguments.push_back(s.residual ? device_matrix(operands[s.residual_at()]) : DeviceMatrix());
@@ -26,7 +22,7 @@ void append_numbers(const Problem& problem, const Shape& s, std::span<const reco
   for (const std::int64_t number : {s.n, s.k, std::int64_t{s.trans_a}}) {
     launch.arguments.push_back(CheckLaunch::number(number));
   }
-  for (const double number : {double{f.alpha}, double{f.beta}, double{f.shift}, truncation(s)}) {
+  for (const double number : {double{f.alpha}, double{f.beta}, double{f.shift}, expected_truncation(s)}) {
     launch.arguments.push_back(CheckLaunch::real(number));
   }
 }

@@ -37,7 +37,8 @@ __device__ inline SymmetricElement finish(const Call& call, i64 matrix, i64 row,
   const double terms = static_cast<double>(call.k), many = terms > 1 ? terms : 1, alpha = call.alpha;
   double x = alpha * sums.sum;
   const double shift = fabs(alpha) * call.truncated * (fabs(sums.sum) + sqrt(sums.squares));
-  double allowed = fabs(alpha) * (8 * kUnit * sqrt(terms) * sums.size + terms * 0x1p-150);
+  double allowed =
+      fabs(alpha) * (8 * kUnit * sqrt(terms) * sums.size + 2 * call.truncated * fabs(sums.sum) + terms * 0x1p-150);
   double variance = alpha * alpha * kUnit * kUnit * many * (sums.squares / 12 + sums.sum * sums.sum / 18) +
                     shift * shift + many * many * 0x1p-300;
   const auto rounded = [&](double result) {  // one more operation in fp32

@@ -27,7 +27,7 @@ void finish(const Shape& s, const Factors& f, const std::vector<std::int64_t>& r
       square += kUnit * kUnit * result * result / 6;
       return result;
     };
-    allowed *= std::abs(alpha);
+    allowed = std::abs(alpha) * (allowed + 2 * expected_truncation(s) * std::abs(x));
     square *= alpha * alpha;
     sums.shift[e] *= std::abs(alpha);
     x = rounded(alpha * x);
@@ -95,6 +95,10 @@ void check_one(const Shape& s, const Factors& f, const Loaded& loaded, const std
 }
 
 }  // namespace
+
+double expected_truncation(const Shape& s) {
+  return s.dtype == DType::kF32 ? 0 : (static_cast<double>(s.k) / 16 + 2) * kUnit;
+}
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments) {
   const Shape s = shape_of(problem);

@@ -29,6 +29,9 @@ struct Shape {
   [[nodiscard]] std::size_t c_at() const { return residual ? 2 : 1; }
 };
 Shape shape_of(const Problem& problem);
+// What a tensor core is expected to cut off when it aligns the 16 products of a step with the running sum, relative to
+// the sum of terms of one sign; it may be twice as much. 0: fp32 units round to nearest.
+double expected_truncation(const Shape& s);
 
 struct Factors {
   float alpha = 1, beta = 1, shift = 0;

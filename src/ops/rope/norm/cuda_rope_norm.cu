@@ -221,7 +221,8 @@ __device__ __forceinline__ void normalise_and_turn_heads(const RopeNormParameter
     for (u32 k = 0; k < kPlacePieces; ++k) {
       Piece stored;
       stored.set(y[k]);
-      if (has_piece(place, k)) stored.store_global(out + group.head(h) * of.out_head + piece_of(place, k) * kPieceBytes);
+      if (has_piece(place, k))
+        stored.store_global(out + group.head(h) * of.out_head + piece_of(place, k) * kPieceBytes);
     }
   }
 }
