@@ -3,7 +3,7 @@
 
     rows_report.py RESULTS_FOLDER... [--docs docs/operators] [--check]
 
-A folder is one of bench/results, with rows.json, grouped.json and linear_loss.json, or some of them; tables have the folders side by side, in their order. What stands
+A folder is one of bench/results, with rows.json (and rows-NAME.json, of works that were run alone later), grouped.json and linear_loss.json, or some of them; tables have the folders side by side, in their order. What stands
 between the lines `<!-- measured rows WORK,... -->` and `<!-- /measured rows -->` of a page becomes a table of these works (operators in all of
 their directions), `<!-- measured grouped -->` one of grouped products, `<!-- measured linear_loss -->` one of linear + cross entropy. --check writes nothing and exits with 1 where a page differs.
 """
@@ -51,9 +51,18 @@ def best_peer(rows):
     return min(peers, key=lambda row: row["median_us"], default=None)
 
 
+def rows_file(folder, works):
+    """The file that has these works: a later run of them alone, rows-NAME.json, or rows.json."""
+    for path in sorted(folder.glob("rows-*.json")):
+        if any(row["work"].split(".")[0] in works for row in json.loads(path.read_text())["rows"]):
+            return path
+    return folder / "rows.json"
+
+
 def rows_table(folders, works):
     """For each device: ours, the best peer, and ours over it; forms of ours that a call asks for by name have lines of their own."""
-    measured = [json.loads((folder / "rows.json").read_text()) for folder in folders]
+    files = [rows_file(folder, works) for folder in folders]
+    measured = [json.loads(path.read_text()) for path in files]
     of_device = [grouped_by(each["rows"], "work", "shape") for each in measured]
     shown = [key for key in dict.fromkeys(key for rows in of_device for key in rows)
              if any(key[0] == work or key[0].startswith(work + ".") for work in works)]
@@ -83,7 +92,7 @@ def rows_table(folders, works):
             hosts.append(f"{device_of(each)[0]} {', '.join(said)}")
     text = (f"{table(head, lines)}\n\nTB/s of compulsory bytes, bf16 (AdamW: f32), medians, contenders in turns in one process, the L2 displaced before every call, first and last results held to fp64; "
             f"the peer is the fastest of PyTorch, torch.compile, QuACK and Liger that ran, and (!) says that a result of it was outside of what its dtype leaves. "
-            f"{'; '.join(map(source, measured))} (samples: {', '.join(f'bench/results/{folder.name}/rows.json' for folder in folders)}).")
+            f"{'; '.join(map(source, measured))} (samples: {', '.join(f'bench/results/{path.parent.name}/{path.name}' for path in files)}).")
     return text + (f" Host time of a call with 512 rows, with its backward pass where it is one: {'; '.join(hosts)}." if hosts else "")
 
 

@@ -3,7 +3,7 @@
 
     symmetric_compare.py OUT [--rounds 7] [--calls 10] [--configs NAME,...] [--no-peers] [--commit ID]
 
-bfloat16, random normal data. A round of a contender is --calls calls back to back between two events, so that the L2 holds what the call before left; contenders change places
+bfloat16, random normal data. A round of a contender is --calls calls back to back between two events, after one that is not timed, so that the L2 holds what the call before left; contenders change places
 from round to round; the median of a call counts. `product` is A A^T of A [n, k]: our symmetric product, our full product (rt.gemm), PyTorch's, QuACK's gemm_symmetric where it can be imported, and
 configurations of ours by --configs. `newton_schulz` is five steps of Muon's iteration: ours, PyTorch's as torch.optim.Muon runs it, and the same under torch.compile.
 Every contender's result is compared with the product in fp32, in units of its RMS; ours must be symmetric to the last bit, and the iteration's as near to PyTorch's as bfloat16 leaves. Writes OUT/symmetric.json
@@ -34,6 +34,7 @@ MOST_ERROR, MOST_DISTANCE = 0.01, 0.05  # of the RMS; of the iteration's 2-norm,
 
 
 def timed(call, calls):
+    call()  # what was chosen by name before makes the next call choose anew
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     for _ in range(calls):
