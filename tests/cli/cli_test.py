@@ -1123,6 +1123,20 @@ class Kernels(Base):
         self.refused(2, "kernels", "list", self.tmp / "none.pack", says="none.pack: No such file")
         self.refused(2, "kernels", "build", "gemm", "m=64", "dtype=f8", "--out", pack, says="dtype")
 
+    def test_every_kernel_compiles_where_it_is_run(self):
+        """NVRTC refuses what nvcc takes, as a generic lambda without an execution space."""
+        shapes = self.tmp / "shapes.txt"
+        first = [(each["name"], each["params"][0]) for each in self.json("ops", "list") if any(name.startswith("cuda_") for name in each["implementations"])]
+        if not first:
+            self.skipTest("a build without the CUDA backend")
+        shapes.write_text("".join(f"{name} {param['name']}={param['default']}\n" for name, param in first))
+        built = self.ridge("kernels", "build", "all", "--shapes", shapes, "--out", self.tmp / "all.pack", "--json")
+        if built.returncode == 3:
+            self.skipTest(built.stderr.strip())
+        self.assertEqual(built.returncode, 0, built.stderr)
+        described = sorted(str(path.relative_to(ROOT / "src")) for path in (ROOT / "src/ops").rglob("*.cu") if "ridge-kernel" in path.read_text())
+        self.assertEqual(sorted({kernel["source"] for kernel in json.loads(built.stdout)["kernels"]}), described)
+
     def test_packs_for_several_architectures(self):
         case = ["quantize", "rows=256", "cols=256", "dtype=bf16", "scaling=row"]
         built = self.ridge("kernels", "build", *case, "--arch", "sm_90a,sm_89", "--out", self.tmp / "q.pack", "--json")
