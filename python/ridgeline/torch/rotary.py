@@ -250,9 +250,10 @@ class RotaryEmbedding(torch.nn.Module):
             return rope(q, k, self.cos, self.sin, positions, offset=offset, interleaved=self.interleaved)
         of_q, of_k = norms
         eps, zero_centred = _how_both_normalise(of_q, of_k, q)
-        weights = of_q.weight, None if k is None else of_k.weight
-        table = self.cos, self.sin, positions
-        return rope_norm(q, k, *weights, *table, offset=offset, interleaved=self.interleaved, zero_centred=zero_centred, eps=eps)  # type: ignore[call-overload, no-any-return]
+        how: dict[str, Any] = {"offset": offset, "interleaved": self.interleaved, "zero_centred": zero_centred, "eps": eps}
+        if k is None:
+            return rope_norm(q, None, of_q.weight, None, self.cos, self.sin, positions, **how)
+        return rope_norm(q, k, of_q.weight, of_k.weight, self.cos, self.sin, positions, **how)
 
     def extra_repr(self) -> str:
         return f"rotary={self.rotary}, length={self.cos.shape[0]}" + (", interleaved=True" if self.interleaved else "")

@@ -21,10 +21,8 @@ void normalise_and_turn(const rope::Pieces& pieces, const rope::Shape& s, const 
                         const float* factors, const RowOfMatrix& from, const RowOfMatrix& to) {
   alignas(64) float memory[rope::kLargestDim], normal[rope::kLargestDim], result[rope::kLargestDim];
   const float* const x = from.read(0, s.dim, memory);
-  const row_norm::Pieces& rows = row_norm::best_pieces();
-  Lanes squares;
-  rows.square(squares, x, s.dim);
-  rows.scale(x, nullptr, root_of(total_of(squares), s.dim, eps), factors, nullptr, normal, s.dim);
+  const float rstd = root_of(pieces.squares(x, s.dim), s.dim, eps);
+  row_norm::best_pieces().scale(x, nullptr, rstd, factors, nullptr, normal, s.dim);
   float* const y = to.target(0, result);
   const auto turn = s.interleaved ? pieces.neighbours : pieces.halves;
   turn(normal, angles.cos, angles.sin, 1, y, s.rotary / 2);

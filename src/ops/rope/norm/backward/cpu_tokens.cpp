@@ -40,15 +40,12 @@ void differentiate_head(const rope::Pieces& pieces, const rope::Shape& s, const 
   turn(dy, angles.cos, angles.sin, -1, g, s.rotary / 2);
   std::memcpy(g + s.rotary, dy + s.rotary, static_cast<std::size_t>(s.dim - s.rotary) * sizeof(float));
   const row_norm::Pieces& rows = row_norm::best_pieces();
-  Lanes squares, products, none;
-  rows.square(squares, x, s.dim);
-  rows.product(products, none, g, part.factors, x, nullptr, s.dim);
-  const float rstd = rope_norm::root_of(total_of(squares), s.dim, eps);
+  const float rstd = rope_norm::root_of(pieces.squares(x, s.dim), s.dim, eps);
+  const float c = pieces.products(g, part.factors, x, s.dim) / static_cast<float>(s.dim) * rstd * rstd;
   const RowOfMatrix dx = rope_norm::head_of(part.dx, sequence, token, head);
   float* const target = dx.target(0, to);
   rows.weight(g, x, nullptr, rstd, sums, s.dim);
-  rows.gradient(g, part.factors, x, nullptr, 0, total_of(products) / static_cast<float>(s.dim) * rstd * rstd, rstd,
-                nullptr, target, s.dim);
+  rows.gradient(g, part.factors, x, nullptr, 0, c, rstd, nullptr, target, s.dim);
   dx.write(0, s.dim, target);
 }
 
