@@ -19,7 +19,7 @@ void clear_rows(const TensorView& rows) {
 Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
   const Shape s = shape_of(problem);
   if (operands[kC].element_count() == 0) return ok_status();
-  const std::vector<std::int64_t> offsets = offsets_of(problem, operands);
+  const std::vector<std::int64_t> offsets = offsets_of(operands);
   RIDGE_CHECK_OK(check_offsets(problem, offsets));
   for (std::int64_t g = 0; g < s.groups; ++g) {
     const GroupProduct p = product_of(s, operands, offsets, g);

@@ -6,6 +6,7 @@
 
 #include "ops/grouped_gemm/contract.h"
 #include "ops/op.h"
+#include "ops/row_groups.h"
 
 namespace ridge::ops::grouped_gemm {
 
@@ -14,7 +15,6 @@ enum Param : std::size_t { kRows, kGroups, kM, kN, kK, kDtype, kOut, kLayout, kA
 enum Operand : std::size_t { kA, kB, kOffsetsOperand, kC };
 
 inline constexpr DType kDtypes[] = {DType::kF32, DType::kBf16, DType::kF16};  // by the value of `dtype`
-inline constexpr DType kOffsetTypes[] = {DType::kI32, DType::kI64};           // by that of `offsets`
 enum Out : std::int64_t { kOutSame, kOutF32 };
 enum Layout : std::int64_t { kNn, kNt, kTn };
 
@@ -27,7 +27,7 @@ struct Shape {
 Shape shape_of(const Problem& problem);
 
 // Where groups begin, and where the last ends.
-std::vector<std::int64_t> offsets_of(const Problem& problem, std::span<const TensorView> operands);
+std::vector<std::int64_t> offsets_of(std::span<const TensorView> operands);
 // An error where they fall or leave 0 .. rows.
 Status check_offsets(const Problem& problem, std::span<const std::int64_t> offsets);
 

@@ -44,16 +44,9 @@ Status check_layouts(const Args& args) {
   return check_layout(kOp, "offsets", args.offsets, 1, "give a contiguous vector");
 }
 
-Status check_groups(std::int64_t groups, std::int64_t offsets) {
-  if (groups < 1) return with_hint(invalid("{}: {} groups", kOp, groups), "give at least one");
-  if (offsets == groups + 1) return ok_status();
-  return with_hint(invalid("{}: {} offsets for {} groups", kOp, offsets, groups),
-                   fmt::format("give {}: where each begins, and where the last ends", groups + 1));
-}
-
 Status check_sizes(const Args& args, const Shape& s) {
   const TensorView& stack = s.along_sums ? args.c : args.b;
-  RIDGE_CHECK_OK(check_groups(stack.shape[0], args.offsets.shape[0]));
+  RIDGE_CHECK_OK(check_group_count(kOp, stack.shape[0], args.offsets.shape[0]));
   const std::int64_t b_rows[] = {s.rows, s.n}, b_stack_nn[] = {s.groups, s.k, s.n}, b_stack_nt[] = {s.groups, s.n, s.k};
   const std::int64_t c_rows[] = {s.rows, s.n}, c_stack[] = {s.groups, s.m, s.n};
   const auto fits = [&](const char* name, const TensorView& view, std::span<const std::int64_t> shape) {
@@ -94,7 +87,7 @@ Result<Problem> bind(const record::Case& requested) {
   RIDGE_TRY(whole, with_depth(std::move(canonical)));
   RIDGE_TRY(problem, bind_params(kOp, params(), whole));
   const Shape s = shape_of(problem);
-  RIDGE_CHECK_OK(check_groups(s.groups, s.groups + 1));
+  RIDGE_CHECK_OK(check_group_count(kOp, s.groups, s.groups + 1));
   if (s.accumulate && !s.along_sums) {
     return with_hint(invalid("{}: accumulate=1 without layout=tn", problem.problem_case.text()),
                      "only sums over rows are added to C");
@@ -144,28 +137,12 @@ Shape shape_of(const Problem& problem) {
                v[kAccumulate] == 1};
 }
 
-std::vector<std::int64_t> offsets_of(const Problem& problem, std::span<const TensorView> operands) {
-  const Shape s = shape_of(problem);
-  const void* const data = operands[kOffsetsOperand].data;
-  std::vector<std::int64_t> offsets;
-  for (std::int64_t g = 0; g <= s.groups; ++g) {
-    offsets.push_back(s.offsets == DType::kI64 ? static_cast<const std::int64_t*>(data)[g]
-                                               : std::int64_t{static_cast<const std::int32_t*>(data)[g]});
-  }
-  return offsets;
+std::vector<std::int64_t> offsets_of(std::span<const TensorView> operands) {
+  return read_offsets(operands[kOffsetsOperand]);
 }
 
 Status check_offsets(const Problem& problem, std::span<const std::int64_t> offsets) {
-  const std::int64_t rows = shape_of(problem).rows;
-  std::int64_t before = 0;
-  for (std::size_t g = 0; g < offsets.size(); ++g) {
-    if (offsets[g] < before || offsets[g] > rows) {
-      return with_hint(invalid("{}: offset {} is {}, after {} and of {} rows", kOp, g, offsets[g], before, rows),
-                       "give offsets that never fall, from 0 to the number of rows");
-    }
-    before = offsets[g];
-  }
-  return ok_status();
+  return ops::check_offsets(kOp, offsets, shape_of(problem).rows);
 }
 
 TensorView rows_of(const TensorView& matrix, std::int64_t first, std::int64_t last) {

@@ -62,7 +62,7 @@ void check_zero(const Problem& problem, const TensorView& rows, std::int64_t fir
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span<const TensorView> operands) {
   const Shape s = shape_of(problem);
-  const std::vector<std::int64_t> offsets = offsets_of(problem, operands);
+  const std::vector<std::int64_t> offsets = offsets_of(operands);
   RIDGE_CHECK_OK(check_offsets(problem, offsets));
   ReferenceOutput c;
   if (!s.along_sums) append_zeros(offsets.front() * s.n, s.out, c);
@@ -77,7 +77,7 @@ Result<SpotCheck> spot_check(const Problem& problem, std::span<const TensorView>
     return make_error(ErrorCode::kInternal, "spot check of {}: the old content of C is missing",
                       problem.problem_case.text());
   }
-  const std::vector<std::int64_t> offsets = offsets_of(problem, operands);
+  const std::vector<std::int64_t> offsets = offsets_of(operands);
   RIDGE_CHECK_OK(check_offsets(problem, offsets));
   SpotCheck worst;
   bool first = true;

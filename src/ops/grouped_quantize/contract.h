@@ -1,0 +1,68 @@
+// grouped_quantize: what the products of groups read, in 8-bit floats with scales: rows that belong to groups, the
+// experts of a mixture, each group at a multiple of `align` rows, and the same of the transpose. Where groups begin is
+// read on the device.
+//
+//   rows o[g] .. o[g+1] of x are those of group g, o = offsets, and n[g] their number
+//   p[0] = 0, p[g+1] = p[g] + n[g] rounded up to a multiple of align                                     (padded)
+//   y[p[g] + i,:] = x[o[g] + i,:] for i < n[g]; every other row of y is 0        q, scale, q_t, scale_t = quantize(y)
+//
+// so that a block of scales along the rows of y is of one group, and q, q_t and p are what a product of groups takes.
+//
+// Shapes    x [rows, cols], offsets [groups + 1], y [capacity, cols], padded [groups + 1]. The capacity is what no
+//           offsets exceed, grouped_quantize_capacity(rows, groups, align). Of y, q [capacity, cols] and q_t [cols,
+//           capacity] with their scales, as quantize has them; either pair may be left out (rank 0). Sizes from 0,
+//           groups from 1; align 16, 32, 64 or 128.
+// Dtypes    x f32, bf16, f16; offsets i32 or i64, padded the same; codes and scales as quantize's.
+// Layout    Columns are contiguous (stride 1); rows may be any number of elements >= the columns apart, the scales'
+//           too; offsets and padded contiguous. Aliasing  No output may overlap an input or another output.
+// Scales    Of every granularity whose groups of elements end where a group of rows does: `align` is a multiple of 128
+//           with q_t and kVector and with kBlock, of 32 with q_t and kMx; q_t with kRow is refused. kTensor has one
+//           scale for all groups. Rows of no group count for no scale. Where all of a scale's elements are 0, padding
+//           or not, it is 1, and codes of 0 are 0.
+// Numerics, NaN, Inf, Random, Given   As quantize's, of y: random words count the elements of y. Rows of no group are
+//           never looked at.
+// Same bits Always, whatever the number of threads.
+// Cost      2 FLOP per element of y and copy; traffic: x once, codes and scales of each copy once.
+// Streams   As quantize's; offsets are read by the kernel, in the stream's order.
+// Backward  None: frameworks pass the gradient through.
+// Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, an align that is none of these or
+//           too small for the scales, a capacity beyond i32 with offsets of that, and what quantize refuses; with the
+//           values. On a processor offsets that fall or leave 0 .. rows: the error names place and value, and nothing
+//           is written. A GPU takes an offset that is less than one before it for that one, and one outside of
+//           0 .. rows for the nearer end.
+#pragma once
+
+#include <cstdint>
+
+#include "ridge/result.h"
+#include "ridge/scaling.h"
+#include "ridge/stream.h"
+#include "ridge/tensor.h"
+
+namespace ridge {
+
+struct GroupedQuantizeArgs {
+  TensorView x, offsets;
+  TensorView padded;        // written
+  TensorView q, scale;      // written; rank 0: not wanted
+  TensorView q_t, scale_t;  // written; rank 0: not wanted
+  std::int64_t align = 128;
+  Granularity granularity = Granularity::kVector;
+  ScaleRule rule = ScaleRule::kExact;
+  const std::uint64_t* random = nullptr;  // {seed, offset}; null: round to nearest even
+  const float* amax = nullptr;            // what the scale is made of; null: the largest magnitude of y
+  float* found = nullptr;                 // written where amax is given: the largest magnitude of y
+};
+
+// Rows of y: the most that padding makes of so many rows, a multiple of align.
+constexpr std::int64_t grouped_quantize_capacity(std::int64_t rows, std::int64_t groups, std::int64_t align) {
+  return (rows + groups * (align - 1)) / align * align;
+}
+
+Status grouped_quantize(const GroupedQuantizeArgs& args, const Stream& stream);
+
+namespace ops::grouped_quantize {
+using Args = GroupedQuantizeArgs;  // what add_op generates the entry point from
+}
+
+}  // namespace ridge

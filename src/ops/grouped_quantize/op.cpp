@@ -1,0 +1,167 @@
+#include "base/error.h"
+#include "ops/arguments.h"
+#include "ops/grouped_quantize/grouped_quantize.h"
+
+namespace ridge::ops::grouped_quantize {
+namespace {
+
+constexpr std::string_view kOp = "grouped_quantize";
+constexpr std::int64_t kAligns[] = {16, 32, 64, 128};
+
+// Rows of y that have a scale in common, at most.
+std::int64_t rows_of_scale(Granularity granularity, bool transposed) {
+  if (granularity == Granularity::kBlock || (transposed && granularity == Granularity::kVector)) return kScaleBlock;
+  return transposed && granularity == Granularity::kMx ? kMxBlock : 1;
+}
+
+Status check_align(std::int64_t align) {
+  if (index_of(kAligns, align) >= 0) return ok_status();
+  return with_hint(invalid("{}: align is {}", kOp, align), "give 16, 32, 64 or 128");
+}
+
+// No scale of this copy is of two groups.
+Status check_scales(std::int64_t align, Granularity granularity, bool transposed) {
+  if (transposed && granularity == Granularity::kRow) {
+    return with_hint(invalid("{}: a scale for each row of q_t is one for all groups", kOp),
+                     "use kVector or kMx, whose scales along the rows are of one group each");
+  }
+  const std::int64_t rows = rows_of_scale(granularity, transposed);
+  if (align % rows == 0) return ok_status();
+  return with_hint(invalid("{}: align is {}, and {} rows share a scale of {} with {} scales", kOp, align, rows,
+                           transposed ? "q_t" : "q", to_string(granularity)),
+                   fmt::format("give a multiple of {}, so that no scale is of two groups", rows));
+}
+
+Status check_capacity(const Shape& s) {
+  constexpr std::int64_t kMost = 0x7fffffff;
+  if (s.offsets == DType::kI64 || s.capacity <= kMost) return ok_status();
+  return with_hint(invalid("{}: padded may be {}, and offsets are i32", kOp, s.capacity), "give i64");
+}
+
+Status check_args(const Args& args) {
+  RIDGE_CHECK_OK(check_align(args.align));
+  RIDGE_CHECK_OK(check_layout(kOp, "x", args.x, 2, "copy it to a row-major matrix"));
+  if (index_of(kDtypes, args.x.dtype) < 0) {
+    return with_hint(invalid("{}: x is {}; this dtype is not supported", kOp, args.x.describe()),
+                     "give f32, bf16 or f16");
+  }
+  RIDGE_CHECK_OK(check_layout(kOp, "offsets", args.offsets, 1, "give a contiguous vector"));
+  if (index_of(kOffsetTypes, args.offsets.dtype) < 0) {
+    return with_hint(invalid("{}: offsets is {}", kOp, args.offsets.describe()), "give i32 or i64");
+  }
+  RIDGE_CHECK_OK(check_group_count(kOp, args.offsets.shape[0] - 1, args.offsets.shape[0]));
+  const std::int64_t shape[] = {args.offsets.shape[0]};
+  RIDGE_CHECK_OK(check_shape(kOp, "padded", args.padded, args.offsets.dtype, shape,
+                             [&] { return fmt::format("offsets is {}", args.offsets.describe()); }));
+  return check_layout(kOp, "padded", args.padded, 1, "give a contiguous vector");
+}
+
+Shape sizes_of(const Args& args) {
+  Shape s{args.x.shape[0], args.x.shape[1], args.offsets.shape[0] - 1, args.align};
+  s.capacity = grouped_quantize_capacity(s.rows, s.groups, s.align);
+  s.dtype = args.x.dtype, s.offsets = args.offsets.dtype;
+  return s;
+}
+
+Result<Problem> bind(const record::Case& requested) {
+  record::Case canonical = with_dtype_names(requested, {"dtype", "format", "offsets"});
+  coding::complete(canonical);
+  RIDGE_TRY(problem, bind_params(kOp, params(), canonical));
+  const std::string text = problem.problem_case.text();
+  const std::int64_t rows = problem.values[kRows], groups = problem.values[kGroups], align = problem.values[kAlign];
+  RIDGE_CHECK_OK(check_align(align));
+  RIDGE_CHECK_OK(check_group_count(kOp, groups, groups + 1));
+  RIDGE_CHECK_OK(check_addressable(text, "x", rows, problem.values[kCols]));
+  RIDGE_CHECK_OK(check_addressable(text, "offsets", groups + 1, 2 * kScaleBlock));
+  const coding::Coding c = coding_of(problem);
+  for (const bool transposed : {false, true}) {
+    if (c.copies == (transposed ? coding::kAsIs : coding::kTransposed)) continue;
+    RIDGE_CHECK_OK(check_scales(align, c.granularity, transposed));
+  }
+  const Shape s = shape_of(problem);
+  RIDGE_CHECK_OK(check_capacity(s));
+  RIDGE_CHECK_OK(check_addressable(text, "y", s.capacity, s.cols));
+  OperandSpec offsets{"offsets", s.offsets, {groups + 1}};
+  offsets.fill = {Fill::Rule::kOffsets, 0, static_cast<double>(rows - rows / 16)};
+  problem.operands = {{"x", s.dtype, {rows, s.cols}, false, false}, std::move(offsets)};
+  RIDGE_CHECK_OK(coding::add_operands(problem, c, {{"padded", s.offsets, {groups + 1}, true, false}}));
+  return problem;
+}
+
+}  // namespace
+
+Shape shape_of(const Problem& problem) {
+  const std::vector<std::int64_t>& v = problem.values;
+  return Shape{v[kRows],
+               v[kCols],
+               v[kGroups],
+               v[kAlign],
+               grouped_quantize_capacity(v[kRows], v[kGroups], v[kAlign]),
+               kDtypes[v[kDtype]],
+               kOffsetTypes[v[kOffsets]]};
+}
+
+coding::Coding coding_of(const Problem& problem) {
+  const Shape s = shape_of(problem);
+  return coding::coding_of(problem, kParamCount, s.capacity, s.cols);
+}
+
+std::vector<std::int64_t> padded_offsets(std::span<const std::int64_t> offsets, std::int64_t align) {
+  std::vector<std::int64_t> padded = {0};
+  for (std::size_t g = 0; g + 1 < offsets.size(); ++g) {
+    padded.push_back(padded.back() + (offsets[g + 1] - offsets[g] + align - 1) / align * align);
+  }
+  return padded;
+}
+
+Result<Call> make_call(const Args& args) {
+  RIDGE_CHECK_OK(check_args(args));
+  if (args.q.rank != 0) RIDGE_CHECK_OK(check_scales(args.align, args.granularity, false));
+  if (args.q_t.rank != 0) RIDGE_CHECK_OK(check_scales(args.align, args.granularity, true));
+  const Shape s = sizes_of(args);
+  RIDGE_CHECK_OK(check_capacity(s));
+  const NamedView x{"x", &args.x}, offsets{"offsets", &args.offsets}, padded{"padded", &args.padded};
+  RIDGE_CHECK_OK(check_apart(kOp, padded, {x, offsets}));
+  TensorView y = args.x;
+  y.shape[0] = s.capacity;
+  const NamedView others[] = {x, offsets, padded};
+  RIDGE_CHECK_OK(coding::check(kOp, coding::views_of(args), y, others, "padded x"));
+  Call call;
+  for (const std::int64_t value :
+       {s.rows, s.cols, s.groups, s.align, index_of(kDtypes, s.dtype), index_of(kOffsetTypes, s.offsets)}) {
+    call.values.push_back(value);
+  }
+  call.operands.push_back(args.x);
+  call.operands.push_back(args.offsets);
+  coding::add_to(call, coding::views_of(args), {args.padded});
+  return call;
+}
+
+std::vector<record::ParamInfo> params() {
+  std::vector<record::ParamInfo> all = {{"rows", "256", "of x: of all groups together, and of none", {}},
+                                        {"cols", "256", "of x", {}},
+                                        {"groups", "4", "of rows", {}},
+                                        {"align", "128", "each group begins at a multiple of it: 16, 32, 64, 128", {}},
+                                        {"dtype", "bf16", "of x", {"f32", "bf16", "f16"}},
+                                        {"offsets", "i32", "their dtype", {"i32", "i64"}}};
+  coding::add_params(all, "1x128");
+  return all;
+}
+
+Operator describe() {
+  Operator op;
+  op.name = kOp;
+  op.summary = "8-bit floats with scales, of rows whose groups are padded to whole blocks, and of their transpose";
+  op.params = params();
+  op.bind = bind;
+  op.reference = reference;
+  op.spot_check = [](const Problem& problem, const Arguments& arguments, std::uint64_t) {
+    return spot_check_by_reference(problem, arguments, reference);
+  };
+  op.cost = cost;
+  op.cases = cases;
+  op.vary = vary;
+  return op;
+}
+
+}  // namespace ridge::ops::grouped_quantize

@@ -1,0 +1,25 @@
+// Rows that belong to groups: offsets [groups + 1] say where each group begins and where the last ends. They lie in
+// memory of the device; this reads them on a processor.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ridge/dtype.h"
+#include "ridge/result.h"
+#include "ridge/tensor.h"
+
+namespace ridge::ops {
+
+inline constexpr DType kOffsetTypes[] = {DType::kI32, DType::kI64};  // by the value of a parameter `offsets`
+
+// A contiguous vector of one of these types.
+std::vector<std::int64_t> read_offsets(const TensorView& offsets);
+// An error where they fall or leave 0 .. rows.
+Status check_offsets(std::string_view op, std::span<const std::int64_t> offsets, std::int64_t rows);
+// Of what a caller gives: at least one group, and an offset more.
+Status check_group_count(std::string_view op, std::int64_t groups, std::int64_t offsets);
+
+}  // namespace ridge::ops
