@@ -55,6 +55,21 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       }
     }
   }
+  if (op.name == "grouped_quantize") {
+    // Whole tiles and parts of them, rows that start on 16 bytes and others; fewer, as many and more groups than a warp
+    // has lanes, with rows and without.
+    for (const char* size :
+         {"rows=1000 groups=5 cols=512", "rows=300 groups=32 cols=264", "rows=2056 groups=33 cols=8",
+          "rows=700 groups=130 cols=132", "rows=140 groups=2 cols=67", "rows=10 groups=70 cols=4096"}) {
+      for (const char* form :
+           {"scaling=1x128 copies=both", "scaling=1x128 copies=row align=16 offsets=i64",
+            "scaling=1x128 copies=column format=e5m2", "scaling=mx copies=both align=32",
+            "scaling=128x128 copies=both offsets=i64", "scaling=row align=64", "scaling=tensor copies=both align=16",
+            "scaling=tensor amax=given copies=both align=32", "scaling=1x128 copies=both rounding=stochastic"}) {
+        for (const char* dtype : {"f32", "bf16", "f16"}) add(fmt::format("{} dtype={} {}", size, dtype, form));
+      }
+    }
+  }
   if (op.name == "rmsnorm_quantize") {
     for (const char* size : {"rows=256 cols=512", "rows=300 cols=528", "rows=1 cols=4096", "rows=2056 cols=8",
                              "rows=130 cols=8200", "rows=70 cols=4097"}) {

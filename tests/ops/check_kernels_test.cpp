@@ -33,6 +33,8 @@ inline unsigned to_code(float, long long) { return 256; }
 #include "ops/activation/quantize/backward/row_model.cuh"
 #include "ops/rmsnorm/quantize/row_model.cuh"
 #include "ops/adamw/quantize/row_model.cuh"
+#include "ops/grouped_quantize/row_model.cuh"
+#include "ops/grouped_quantize/device_check.cu"
 #include "ops/coding/code_check.cu"
 #include "ops/embedding_backward/element.cuh"
 #include "ops/embedding_backward/device_check.cu"
@@ -54,6 +56,8 @@ const Kernels& kernels() {
                               {"product_reference", on_host(product_reference)},
                               {"dequantize_elements", on_host(dequantize_elements)},
                               {"dequantize_reference", on_host(dequantize_reference)},
+                              {"grouped_padded", on_host(grouped_padded)},
+                              {"grouped_padded_reference", on_host(grouped_padded_reference)},
                               {"embedding_elements", on_host(embedding_elements)},
                               {"embedding_reference", on_host(embedding_reference)},
                               {"symmetric_pairs", on_host(symmetric_pairs)},
@@ -84,6 +88,7 @@ Kernels code_check_kernels(const std::string& op) {
   if (op == "activation_quantize") return code_kernels_of<ops::activation::RowModel>();
   if (op == "activation_quantize_backward") return code_kernels_of<ops::activation_quantize_backward::RowModel>();
   if (op == "adamw_quantize") return code_kernels_of<ops::adamw_quantize::RowModel>();
+  if (op == "grouped_quantize") return code_kernels_of<ops::grouped_quantize::RowModel>();
   if (op == "rmsnorm_quantize") return code_kernels_of<ops::rmsnorm_quantize::RowModel>();
   return code_kernels_of<ops::quantize::RowModel>();
 }
@@ -202,6 +207,11 @@ INSTANTIATE_TEST_SUITE_P(
                       "quantize rows=20 cols=70 scaling=tensor copies=column dtype=f32",
                       "quantize rows=130 cols=40 scaling=128x128 copies=both rounding=stochastic",
                       "quantize rows=20 cols=70 scaling=tensor amax=given copies=both",
+                      "grouped_quantize rows=150 cols=140 groups=3 copies=both",
+                      "grouped_quantize rows=70 cols=40 groups=5 align=16 scaling=row dtype=f32 offsets=i64",
+                      "grouped_quantize rows=70 cols=40 groups=4 align=32 scaling=mx copies=both format=e5m2",
+                      "grouped_quantize rows=130 cols=40 groups=2 scaling=128x128 copies=column rounding=stochastic",
+                      "grouped_quantize rows=20 cols=70 align=16 scaling=tensor amax=given copies=both dtype=f16",
                       "activation_quantize rows=33 cols=140 scaling=1x128 copies=both",
                       "activation_quantize rows=40 cols=70 scaling=mx copies=both format=e5m2 function=gelu",
                       "activation_quantize rows=20 cols=70 scaling=row copies=column dtype=f32 probs=1 mask=1",

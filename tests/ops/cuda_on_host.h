@@ -183,10 +183,25 @@ T __shfl_down_sync(unsigned, T value, int offset) {
   return block.exchange(value, from < 32 ? from : block.lane());
 }
 template <class T>
+T __shfl_up_sync(unsigned, T value, unsigned offset) {
+  auto& block = ridge::testing::HostBlock::running();
+  return block.exchange(value, block.lane() < offset ? block.lane() : block.lane() - offset);
+}
+template <class T>
+T __shfl_sync(unsigned, T value, int lane) {
+  return ridge::testing::HostBlock::running().exchange(value, static_cast<std::size_t>(lane));
+}
+template <class T>
 T __reduce_max_sync(unsigned, T value) {
   for (int mask = 16; mask > 0; mask /= 2) value = std::max(value, __shfl_xor_sync(~0u, value, mask));
   return value;
 }
+inline unsigned __ballot_sync(unsigned, int predicate) {
+  unsigned all = predicate != 0 ? 1u << ridge::testing::HostBlock::running().lane() : 0u;
+  for (int mask = 16; mask > 0; mask /= 2) all |= __shfl_xor_sync(~0u, all, mask);
+  return all;
+}
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline int __any_sync(unsigned, int predicate) { return __reduce_max_sync(~0u, predicate != 0 ? 1 : 0); }
 template <class T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {

@@ -1,5 +1,5 @@
-// What the kernels for GPUs of quantize, activation_quantize with its backward, rmsnorm_quantize, adamw_quantize,
-// dequantize, rmsnorm, rope and attention are launched with. Needs no GPU.
+// What the kernels for GPUs of quantize, grouped_quantize, activation_quantize with its backward, rmsnorm_quantize,
+// adamw_quantize, dequantize, rmsnorm, rope and attention are launched with. Needs no GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -225,6 +225,43 @@ TEST(RmsnormQuantizePlan, FindsTheFactorsOfRowsFirst) {
                                          "ridge_rmsnorm_quantize_scales", "ridge_rmsnorm_quantize"));
   ASSERT_EQ(rows.clears.size(), 2u);
   EXPECT_EQ(rows.clears[0].operand, 6u) << "scale, behind x, residual, weight, sum, rstd and q";
+}
+
+constexpr const char* kGroupedQuantize = "ops/grouped_quantize/cuda_grouped_quantize.cu";
+
+TEST(GroupedQuantizePlan, HasTilesOfTheCapacityAndABlockForWhereGroupsBegin) {
+  const auto plan = [](const std::string& words) {
+    const Problem problem = problem_of("grouped_quantize " + words);
+    return plan_of(kGroupedQuantize, problem, dense_views(problem));
+  };
+  const ResolvedPlan vectors = plan("rows=300 cols=200 groups=3 copies=both");
+  EXPECT_TRUE(vectors.clears.empty());
+  EXPECT_THAT(symbols(vectors), ElementsAre("ridge_grouped_quantize"));
+  EXPECT_EQ(vectors.kernels[0].grid[0], 11u) << "5 x 2 tiles of up to 640 rows";
+  EXPECT_EQ(vectors.kernels[0].parameters[0].bytes, 176u) << "Source (56) and TileParameters (120)";
+  const ResolvedPlan rows = plan("rows=300 cols=200 groups=3 align=16 scaling=row");
+  EXPECT_THAT(symbols(rows),
+              ElementsAre("ridge_grouped_quantize_amax", "ridge_grouped_quantize_scales", "ridge_grouped_quantize"));
+  ASSERT_EQ(rows.clears.size(), 1u);
+  EXPECT_EQ(rows.clears[0].bytes, 336u * 4);
+  EXPECT_EQ(rows.kernels[0].grid[0], 6u) << "3 x 2 tiles";
+  EXPECT_EQ(rows.kernels[1].grid[0], 2u) << "336 scales";
+  const ResolvedPlan given = plan("rows=300 cols=200 groups=3 align=16 scaling=tensor amax=given copies=column");
+  ASSERT_EQ(given.clears.size(), 2u);
+  EXPECT_EQ(given.clears[0].operand, 5u) << "scale_t, behind x, offsets, amax, padded and q_t";
+  EXPECT_EQ(given.clears[1].operand, 6u) << "found";
+  EXPECT_EQ(plan("rows=0 cols=200 groups=1").kernels[0].grid[0], 1u) << "no tile";
+  EXPECT_EQ(plan("rows=300 cols=0 groups=1").kernels[0].grid[0], 1u) << "no tile";
+}
+
+TEST(GroupedQuantizePlan, RefusesMoreRowsThanAreCountedAndMoreTilesThanAGridHas) {
+  const DescribedKernel& kernel = described_kernel(kGroupedQuantize);
+  const auto refusal = [&](const char* words) {
+    return kernel.refuses(plan_facts(problem_of(std::string("grouped_quantize offsets=i64 ") + words))).value_or("");
+  };
+  EXPECT_EQ(refusal("rows=2147480000 cols=128 groups=8"), "");
+  EXPECT_THAT(refusal("rows=2147483600 cols=128 groups=8"), HasSubstr("counted in 31 bits"));
+  EXPECT_THAT(refusal("rows=1073741824 cols=32768 groups=1"), HasSubstr("less than 2147483647 tiles of 128 x 128"));
 }
 
 constexpr const char* kAdamwQuantize = "ops/adamw/quantize/cuda_adamw_quantize.cu";

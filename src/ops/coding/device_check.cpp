@@ -69,11 +69,12 @@ Part groups_of_scales(const Coding& c, std::int64_t rows, std::int64_t cols, std
   return {};
 }
 
-// What kernels go through are the columns of y.
+// What kernels go through are the rows and columns of y.
 Argument operands_of(const Problem& read, std::span<const TensorView> operands, std::span<const rows::Reads> reads,
                      const Coding& c) {
   std::vector<std::uint64_t> words = rows::operands_on_device(read, operands, reads);
-  words.back() = static_cast<std::uint64_t>(c.cols);  // Operands::columns, the last of row_operands.cuh
+  words[words.size() - 2] = static_cast<std::uint64_t>(c.rows);  // the last of Operands in row_operands.cuh
+  words.back() = static_cast<std::uint64_t>(c.cols);
   return words;
 }
 

@@ -35,5 +35,6 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
+std::shared_ptr<const DeviceCheck> device_check();
 
 }  // namespace ridge::ops::grouped_quantize

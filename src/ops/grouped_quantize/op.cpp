@@ -160,6 +160,7 @@ Operator describe() {
   };
   op.cost = cost;
   op.cases = cases;
+  op.device_check = device_check();
   op.vary = vary;
   return op;
 }
