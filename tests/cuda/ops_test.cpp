@@ -808,6 +808,41 @@ TEST(CudaRope, APositionOutsideOfTheTableMakesItsTokenNoNumber) {
 }
 
 // A call makes its device's context current, and leaves the caller's as it found it.
+// Offsets that fall or leave the rows are those of the nearest that are possible, and nothing else is written.
+TEST(CudaGroupedQuantize, TakesWrongOffsetsForTheNearest) {
+  const auto stream = gpu::Stream::create(the_device());
+  ASSERT_TRUE(stream);
+  const ops::Operator& op = **ops::find_operator("grouped_quantize");
+  const std::vector<double> wrong[] = {
+      {-5, 40, 20, 90, 1000, 60}, {500, 0, 50, 100, 100, 100}, {0, 1e9, -1e9, 7, 3, 2}};
+  const std::vector<double> nearest[] = {
+      {0, 40, 40, 90, 300, 300}, {300, 300, 300, 300, 300, 300}, {0, 300, 300, 300, 300, 300}};
+  for (const char* form : {"copies=both", "copies=both offsets=i64 scaling=mx align=32", "scaling=row align=16",
+                           "scaling=tensor copies=both align=16"}) {
+    const ops::Problem problem =
+        *op.bind(*record::parse_case(fmt::format("grouped_quantize rows=300 cols=136 groups=5 {}", form)));
+    for (std::size_t i = 0; i < std::size(wrong); ++i) {
+      Operands right = make_operands(problem, kAwkward, 3), after = make_operands(problem, kAwkward, 3);
+      right.all[1].assign(nearest[i]), after.all[1].assign(wrong[i]);
+      ASSERT_TRUE((*ops::find_implementation(op, "cpu_panels"))->run(problem, right.views(), Stream::cpu()).ok());
+      const auto device = GpuOperands::upload(the_device(), after, stream->handle());
+      ASSERT_TRUE(device);
+      ASSERT_TRUE(
+          (*ops::find_implementation(op, "cuda_grouped_quantize"))->run(problem, device->views(), stream->view()).ok());
+      ASSERT_TRUE(device->download(after, stream->handle()).ok());
+      for (std::size_t k = 2; k < after.all.size(); ++k) {
+        EXPECT_EQ(after.all[k].guard_damage(), "") << form << " " << i;
+        const std::vector<double> found = after.all[k].values(), expected = right.all[k].values();
+        std::size_t differ = 0;
+        for (std::size_t e = 0; e < found.size(); ++e) {
+          differ += std::abs(found[e] - expected[e]) <= 0.13 * std::abs(expected[e]) ? 0 : 1;
+        }
+        EXPECT_EQ(differ, 0u) << form << " " << i << " " << problem.operands[k].name;
+      }
+    }
+  }
+}
+
 TEST(CudaOps, TheCallersContextComesBack) {
   const ops::Operator& op = **ops::find_operator("gemm");
   const ops::Problem problem = *op.bind(*record::parse_case("gemm m=64 n=64 k=64 dtype=bf16 layout=nt"));
