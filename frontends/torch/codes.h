@@ -1,5 +1,5 @@
-// What operators with a result in 8-bit codes ask of a call, and their outputs: quantize.cpp, activation_quantize.cpp,
-// rmsnorm_quantize.cpp and adamw_quantize.cpp.
+// What operators with a result in 8-bit codes ask of a call, and their outputs: quantize.cpp, grouped_quantize.cpp,
+// activation_quantize.cpp, rmsnorm_quantize.cpp and adamw_quantize.cpp.
 #pragma once
 
 #include <cstdint>

@@ -31,6 +31,9 @@ constexpr const char* kSchemas[] = {
     "Tensor? random=None) -> (Tensor q, Tensor scale, Tensor q_t, Tensor scale_t)",
     "quantize_by(Tensor x, Tensor amax, Tensor(a!)? found, ScalarType format, str rule=\"exact\", bool row=True, "
     "bool column=False) -> (Tensor q, Tensor scale, Tensor q_t, Tensor scale_t)",
+    "grouped_quantize(Tensor x, Tensor offsets, ScalarType format, str granularity, str rule=\"exact\", int align=128, "
+    "bool row=True, bool column=False, Tensor? random=None) -> (Tensor q, Tensor scale, Tensor q_t, Tensor scale_t, "
+    "Tensor padded)",
     "dequantize(Tensor q, Tensor scale, str granularity, ScalarType out_dtype) -> Tensor",
     "rmsnorm(Tensor x, Tensor? weight, float eps, bool zero_centred=False) -> (Tensor y, Tensor rstd)",
     "rmsnorm_add(Tensor x, Tensor residual, Tensor? weight, float eps, bool zero_centred=False) -> (Tensor y, Tensor "
@@ -108,6 +111,7 @@ void register_all(torch::Library& library, c10::DispatchKey key) {
   register_grouped_gemm(library, key);
   register_symmetric_product(library, key);
   register_quantize(library, key);
+  register_grouped_quantize(library, key);
   register_gemm_fp8(library, key);
   register_rmsnorm(library, key);
   register_rmsnorm_quantize(library, key);

@@ -129,6 +129,7 @@ void register_gemm(torch::Library& library, c10::DispatchKey key);
 void register_grouped_gemm(torch::Library& library, c10::DispatchKey key);
 void register_symmetric_product(torch::Library& library, c10::DispatchKey key);
 void register_quantize(torch::Library& library, c10::DispatchKey key);
+void register_grouped_quantize(torch::Library& library, c10::DispatchKey key);
 void register_rmsnorm(torch::Library& library, c10::DispatchKey key);
 void register_rmsnorm_quantize(torch::Library& library, c10::DispatchKey key);
 void register_layernorm(torch::Library& library, c10::DispatchKey key);

@@ -65,6 +65,11 @@ def quantize_by(change=None, format=E4M3, rule="exact", row=True):
     return lambda x, amax, found: ops.quantize_by(x, amax, found, format, rule, row), list(operands.values())
 
 
+def grouped(x=None, offsets=None, granularity="1x128", align=128, row=True, column=True):
+    given = [torch.ones(6, 8) if x is None else x, torch.tensor([0, 2, 6]) if offsets is None else offsets]
+    return lambda t, at: ops.grouped_quantize(t, at, E4M3, granularity, "exact", align, row, column), given
+
+
 def dequantize(q=None, scale=None, granularity="row", out=torch.float32):
     q, scale = torch.ones(6, 8).to(E4M3) if q is None else q, torch.ones(6) if scale is None else scale
     return lambda q, scale: ops.dequantize(q, scale, granularity, out), [q, scale]
@@ -196,6 +201,15 @@ REFUSED = {
     "quantize by a magnitude a vector": quantize_by({"x": ones(8)}),
     "quantize by a magnitude to nothing": quantize_by(row=False),
     "quantize by a magnitude and no rule": quantize_by(rule="round"),
+    "quantize groups of integers": grouped(ones(6, 8).long()),
+    "quantize groups of a vector": grouped(ones(8)),
+    "quantize groups by numbers": grouped(offsets=ones(3)),
+    "quantize groups by one offset": grouped(offsets=torch.zeros(1, dtype=torch.int32)),
+    "quantize groups by offsets with gaps": grouped(offsets=torch.zeros(6, dtype=torch.int32)[::2]),
+    "quantize groups at no multiple": grouped(align=0),
+    "quantize groups within a scale": grouped(align=64),
+    "quantize groups within a block": grouped(granularity="128x128", align=64, column=False),
+    "quantize groups with scales of columns": grouped(granularity="row"),
     "dequantize float32": dequantize(q=ones(6, 8)),
     "dequantize with a scale short": dequantize(scale=ones(5)),
     "dequantize with scales in float16": dequantize(scale=ones(6).half()),

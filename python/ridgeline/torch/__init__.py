@@ -24,7 +24,7 @@ from .muon import Muon, newton_schulz  # noqa: E402
 from .observe import LayerStatistics, OperandStatistics, Statistics, statistics  # noqa: E402
 from .ops import activation, embedding, gemm, gemm_fp8, grouped_gemm, layer_norm, log_softmax, logsumexp, rms_norm, softmax, swiglu, symmetric_product  # noqa: E402
 from .precision import autocast_fp8  # noqa: E402
-from .quantized import QuantizedTensor, dequantize, from_plain_tensors, quantize, to_plain_tensors  # noqa: E402
+from .quantized import QuantizedTensor, dequantize, from_plain_tensors, grouped_quantize, quantize, to_plain_tensors  # noqa: E402
 from .rotary import RotaryEmbedding, rope, rope_norm, rope_table  # noqa: E402
 from .sdpa import hf_attention, sdpa, sdpa_refusal, use_sdpa  # noqa: E402
 from .swap import SwapReport, swap_linears, unswap  # noqa: E402
@@ -79,6 +79,7 @@ __all__ = [
     "gemm",
     "gemm_fp8",
     "grouped_gemm",
+    "grouped_quantize",
     "hf_attention",
     "last_used",
     "layer_norm",

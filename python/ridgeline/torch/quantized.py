@@ -315,6 +315,36 @@ def quantize(
     return made
 
 
+def grouped_quantize(
+    x: torch.Tensor,
+    offsets: torch.Tensor,
+    config: QuantConfig = QuantConfig(),
+    *,
+    align: int = 128,
+    transpose: bool = False,
+    seed: torch.Tensor | None = None,
+) -> tuple[QuantizedTensor, torch.Tensor]:
+    """Rows of groups (the experts of a mixture) as 8-bit codes with scales, each group at a multiple of ``align`` rows and zeros behind it,
+    and where groups then begin. Groups are read on the device: the result has the rows that no offsets exceed.
+
+    x          [rows, cols], float32, bfloat16 or float16
+    offsets    [groups + 1], int32 or int64: rows offsets[g] to offsets[g + 1] are those of group g; the others are left out
+    align      16, 32, 64 or 128; with transpose no less than the rows that share a scale (blockwise 128, mx 32)
+    transpose  also of the transpose, whose scales along the rows are of one group each; not with granularity "rowwise"
+    seed       as ``quantize``'s
+
+    Returns the codes, of a matrix [(rows + groups * (align - 1)) // align * align, cols], and its offsets, of the kind of ``offsets``.
+    There is no gradient.
+    """
+    random = config.random_words(x.device, seed)
+    grouping = config.grouping()
+    q, scale, q_t, scale_t, padded = torch.ops.ridgeline.grouped_quantize(
+        x, offsets, config.forward_dtype, grouping, config.rule, align, True, transpose, random
+    )
+    parts: Parts = (q, scale, q_t, scale_t) if transpose else (q, scale, None, None)
+    return QuantizedTensor(*parts, grouping, x.dtype), padded
+
+
 def dequantize(x: QuantizedTensor, dtype: torch.dtype | None = None) -> torch.Tensor:
     """What the codes stand for, in ``dtype`` (default: that of the tensor that was quantised)."""
     return x.dequantize(dtype)

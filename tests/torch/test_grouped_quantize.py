@@ -1,0 +1,111 @@
+"""grouped_quantize against quantize of the rows of groups with zeros between them, bit for bit."""
+
+import pytest
+import torch
+
+import ridgeline.torch as rt
+
+OFFSETS = [3, 140, 140, 141, 270, 300]  # rows before and behind, a group without rows, one of a single row
+ROWS, COLS = 310, 264
+
+
+def offsets_on(device, dtype=torch.int32):
+    return torch.tensor(OFFSETS, dtype=dtype, device=device)
+
+
+def padded_rows(x, align, capacity):
+    """The matrix that is quantised, and where groups begin in it."""
+    parts, begins = [], [0]
+    for begin, end in zip(OFFSETS[:-1], OFFSETS[1:]):
+        rows = -(-(end - begin) // align) * align
+        parts += [x[begin:end], x.new_zeros(rows - (end - begin), x.shape[1])]
+        begins.append(begins[-1] + rows)
+    return torch.cat([*parts, x.new_zeros(capacity - begins[-1], x.shape[1])]), begins
+
+
+def bits(tensor):
+    return None if tensor is None else tensor.view(torch.uint8) if tensor.element_size() == 1 else tensor
+
+
+@pytest.mark.parametrize("index", [torch.int32, torch.int64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    "granularity,align,transpose",
+    [("blockwise", 128, True), ("blockwise", 16, False), ("mx", 32, True), ("rowwise", 16, False), ("tensorwise", 64, True)],
+)
+def test_is_quantize_of_the_padded_rows(device, dtype, granularity, align, transpose, index):
+    config = rt.QuantConfig(granularity=granularity)
+    x = torch.randn(ROWS, COLS, device=device).to(dtype)
+    made, padded = rt.grouped_quantize(x, offsets_on(device, index), config, align=align, transpose=transpose)
+    capacity = (ROWS + 5 * (align - 1)) // align * align
+    assert made.shape == (capacity, COLS) and made.dtype == dtype and padded.dtype == index
+    y, begins = padded_rows(x, align, capacity)
+    right = rt.quantize(y, config, transpose=transpose)
+    assert padded.tolist() == begins
+    for name in ("q", "scale", "q_t", "scale_t"):
+        have, want = bits(getattr(made, name)), bits(getattr(right, name))
+        assert (have is None) == (want is None) and (have is None or torch.equal(have, want)), name
+
+
+def test_rows_of_no_group_are_not_looked_at(device):
+    config = rt.QuantConfig()
+    x = torch.randn(ROWS, COLS, device=device)
+    clean, _ = rt.grouped_quantize(x, offsets_on(device), config)
+    x[:3], x[300:] = torch.nan, 1e30
+    dirty, _ = rt.grouped_quantize(x, offsets_on(device), config)
+    assert torch.equal(bits(clean.q), bits(dirty.q)) and torch.equal(clean.scale, dirty.scale)
+
+
+def test_a_product_of_groups_takes_the_padded_offsets(device):
+    x, weights = torch.randn(ROWS, COLS, device=device), torch.randn(5, 40, COLS, device=device)
+    made, padded = rt.grouped_quantize(x, offsets_on(device), rt.QuantConfig(granularity="blockwise"), align=16)
+    out = rt.grouped_gemm(made.dequantize(), weights, padded, True)
+    plain = rt.grouped_gemm(x, weights, offsets_on(device), True)
+    for begin, end, at in zip(OFFSETS[:-1], OFFSETS[1:], padded.tolist()):
+        error = (out[at : at + end - begin] - plain[begin:end]).norm()
+        assert error <= 0.04 * plain[begin:end].norm()
+    assert not out[int(padded[-1]) :].any()
+
+
+@pytest.mark.parametrize("column", [False, True])
+def test_opcheck_and_compile(device, column):
+    arguments = (torch.randn(40, 24, device=device), torch.tensor([0, 7, 40], device=device), torch.float8_e4m3fn, "1x128", "exact", 128, True, column)
+    tests = ("test_schema", "test_autograd_registration", "test_faketensor")  # the rest compares 8-bit floats, for which torch has no allclose
+    torch.library.opcheck(torch.ops.ridgeline.grouped_quantize.default, arguments, test_utils=tests)
+    compiled = torch.compile(lambda x, at: torch.ops.ridgeline.grouped_quantize(x, at, *arguments[2:])[4] * 2, fullgraph=True, backend="aot_eager", dynamic=True)
+    assert compiled(*arguments[:2]).tolist() == [0, 256, 512]
+
+
+def test_there_is_no_gradient(device):
+    x = torch.randn(40, 24, device=device, requires_grad=True)
+    scale = torch.ops.ridgeline.grouped_quantize(x, torch.tensor([0, 7, 40], device=device), torch.float8_e4m3fn, "1x128")[1]
+    with pytest.raises(NotImplementedError, match="grouped_quantize: no derivative"):
+        scale.sum().backward()
+
+
+def test_wrong_offsets_are_named_on_a_processor(on_cpu):
+    with pytest.raises(ValueError, match="grouped_quantize: offset 2 is 5, after 40 and of 310 rows"):
+        rt.grouped_quantize(torch.randn(ROWS, COLS), torch.tensor([3, 40, 5, 41, 120, 300]))
+
+
+def same(ours, theirs):
+    """Codes, scales and offsets of both copies."""
+    (made, padded), (right, begins) = ours, theirs
+    return torch.equal(padded, begins) and all(torch.equal(bits(getattr(made, name)), bits(getattr(right, name))) for name in ("q", "scale", "q_t", "scale_t"))
+
+
+def test_wrong_offsets_are_the_nearest_on_a_gpu(on_gpu, device):
+    x, config = torch.randn(ROWS, COLS, device=device), rt.QuantConfig(granularity="blockwise")
+    wrong, nearest = torch.tensor([[-5, 40, 5, 1 << 30, 120, 150], [0, 40, 40, 310, 310, 310]], device=device)
+    assert same(*(rt.grouped_quantize(x, at, config, transpose=True) for at in (wrong, nearest)))
+
+
+def test_a_graph_replays_with_other_offsets(on_gpu, device):
+    x, config, offsets = torch.randn(ROWS, COLS, device=device), rt.QuantConfig(granularity="blockwise"), offsets_on(device)
+    rt.grouped_quantize(x, offsets, config, transpose=True)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = rt.grouped_quantize(x, offsets, config, transpose=True)
+    offsets.copy_(torch.tensor([0, 10, 30, 31, 32, 300]))
+    graph.replay()
+    assert same(out, rt.grouped_quantize(x, offsets, config, transpose=True))
