@@ -124,6 +124,8 @@ RIDGE_ROWS double sigmoid(double x) {
 }
 RIDGE_ROWS Number sigmoid(const Number& x) {
   const double value = sigmoid(x.value);
+  // Where e^-x is lost beside 1, the sum in fp32 and its reciprocal are exactly 1.
+  if (x.value - x.error > 20) return {value, sigmoid(-x.value), 0};
   Number found = function(x, value, value * sigmoid(-x.value), 6);
   found.error += 0x1p-126;
   return found;
