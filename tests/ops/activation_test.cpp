@@ -1,5 +1,6 @@
 // What is particular to activations: every number there is, masked rows that hold garbage, halves of one matrix, what
 // the check after every launch catches, and what the arguments' check says.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -131,6 +132,28 @@ TEST(Activation, TheCheckAfterEveryLaunchCatchesAnotherFunction) {
       const auto again = op.spot_check(right, {operands.views(), operands.scalars}, 6);
       EXPECT_LE(again->residual, again->allowed) << op_name << ": " << mutant.right;
     }
+  }
+}
+
+// Far from zero the slope of every function is 0 or 1 (of relu2 2 x): an error of a thousandth shows there, too.
+TEST(Activation, TheCheckSeesAWrongSlopeFarFromZero) {
+  const ops::Operator& op = operator_named("activation_backward");
+  for (const char* function : {"silu", "gelu", "gelu_tanh", "relu", "clamped_silu"}) {
+    const ops::Problem problem =
+        bound(fmt::format("activation_backward rows=4 cols=64 dtype=f32 gated=0 function={}", function));
+    Operands operands = make_operands(problem, kPacked, 31);
+    std::vector<double> far;
+    for (int i = 0; i < 4 * 64; ++i) far.push_back(function == std::string("clamped_silu") ? 6 - i : 30 + 5 * i);
+    operands.all[*problem.position("x")].assign(far);
+    Operand& dx = operands.all[*problem.position("dx")];
+    ASSERT_TRUE(op.implementations.back().run(problem, {operands.views(), operands.scalars}, Stream::cpu()).ok());
+    const auto right = op.spot_check(problem, {operands.views(), operands.scalars}, 5);
+    EXPECT_LE(right->residual, right->allowed) << function;
+    std::vector<double> wrong = dx.values();
+    for (double& one : wrong) one *= 1.001;
+    dx.assign(wrong);
+    const auto found = op.spot_check(problem, {operands.views(), operands.scalars}, 5);
+    EXPECT_GT(found->residual, found->allowed) << function;
   }
 }
 
