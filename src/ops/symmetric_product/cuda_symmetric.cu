@@ -374,7 +374,7 @@ struct SymmetricStore {
     for (int slab = 0; slab < kCount / kPerSlab; ++slab) {
       const int first = slab * kPerSlab;
       const i32 left = x + slab * kColumns;
-      // Slabs below the diagonal are another tile's other half; those outside of the matrix nobody's.
+      // Slabs below the diagonal are another tile's other half; those outside of the matrix are left out, too.
       if (left + kColumns <= y || left >= static_cast<i32>(output.cols) || y >= static_cast<i32>(output.rows)) continue;
       scale(d, first, static_cast<u32>(x), static_cast<u32>(y));
       if (left < y + static_cast<i32>(kSlabRows)) {
