@@ -95,14 +95,11 @@ def rope(
         if in_place:
             raise NotImplementedError("rope: in_place=True does not take DTensors; leave it out, or give q.to_local() and positions of these tokens")
         cos, sin, positions = _beside(q, cos, sin, positions, offset)
-    if positions is not None and positions.dim() == 1:
-        positions = positions.expand(q.shape[0], -1)
-    q = q if in_place or q.dim() != 4 or q.stride(3) == 1 else q.contiguous()
-    if k is not None and not in_place and k.dim() == 4 and k.stride(3) != 1:
-        k = k.contiguous()
+    positions = _of_every_sequence(positions, q)
     if in_place:
         _rope_in_place(q, k, cos, sin, positions, offset, interleaved)
         return q if k is None else (q, k)
+    q, k = _with_whole_heads(q), None if k is None else _with_whole_heads(k)
     both = _rope(q, k, cos, sin, positions, offset, interleaved)
     return both[0] if k is None else (both[0], both[1])
 
@@ -162,13 +159,19 @@ def rope_norm(
     if is_dtensor(q):
         cos, sin, positions = _beside(q, cos, sin, positions, offset)
         q_weight, k_weight = (None if weight is None else beside(q, weight) for weight in (q_weight, k_weight))
-    if positions is not None and positions.dim() == 1:
-        positions = positions.expand(q.shape[0], -1)
-    q = q if q.dim() != 4 or q.stride(3) == 1 else q.contiguous()
-    if k is not None and k.dim() == 4 and k.stride(3) != 1:
-        k = k.contiguous()
+    q, k, positions = _with_whole_heads(q), None if k is None else _with_whole_heads(k), _of_every_sequence(positions, q)
     both = _rope_norm(q, k, q_weight, k_weight, cos, sin, positions, offset, interleaved, zero_centred, eps)
     return both[0] if k is None else (both[0], both[1])
+
+
+def _of_every_sequence(positions: torch.Tensor | None, q: torch.Tensor) -> torch.Tensor | None:
+    """Positions [length] stand for those of each sequence of q."""
+    return positions.expand(q.shape[0], -1) if positions is not None and positions.dim() == 1 else positions
+
+
+def _with_whole_heads(x: torch.Tensor) -> torch.Tensor:
+    """x, or a copy of it where the elements of a head are apart."""
+    return x if x.dim() != 4 or x.stride(3) == 1 else x.contiguous()
 
 
 def _beside(
