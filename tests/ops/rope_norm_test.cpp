@@ -207,7 +207,7 @@ TEST(RopeNorm, SaysWhatIsWrongWithACall) {
               }),
               HasSubstr("zero_centred is about the weights"));
   EXPECT_THAT(refused([](RopeNormArgs& args) { args.offset = 5; }), HasSubstr("positions 5 to 9 of a table of 9 rows"));
-  EXPECT_THAT(refused([](RopeNormArgs& args) { args.q_out.data = args.k_weight.data; }),
+  EXPECT_THAT(refused([](RopeNormArgs& args) { args.k_weight.data = args.q_out.data; }),
               HasSubstr("overlaps k_weight"));
   const auto backward = [&](const std::function<void(RopeNormBackwardArgs&)>& change) {
     RopeNormBackwardArgs args = of.backward();

@@ -44,7 +44,7 @@ RIDGE_POSITIONS = { value = "positions", names = ["kNone", "kI64", "kI32"] }
 RIDGE_LANES = { value = "lanes" }
 RIDGE_HEADS = { value = "each" }
 RIDGE_THREADS = { value = "round_up(threads, 32)" }
-RIDGE_BLOCKS = { value = "max(1, floor_div(SM_THREADS, round_up(threads, 32)))" }
+RIDGE_BLOCKS = { value = "max(1, floor_div(sm_threads, round_up(threads, 32)))" }
 [configs]
 default = { }
 threads128 = { THREADS = 128 }
@@ -115,6 +115,10 @@ expression = "max(1, min(64, min(length, floor_div(THREADS + floor_div(token_thr
 [[value]]
 name = "threads"
 expression = "token_threads * block_tokens"
+# Weights and conversions of two heads in pairs of pieces take more registers than 768 threads have.
+[[value]]
+name = "sm_threads"
+expression = "HEADS == 2 && alone == 0 && (dtype == 2 || weight == 2) ? min(SM_THREADS, 640) : SM_THREADS"
 [[value]]
 name = "sequence_blocks"
 expression = "ceil_div(length, block_tokens)"

@@ -119,10 +119,11 @@ expression = "token_threads * block_tokens"
 [[value]]
 name = "sequence_blocks"
 expression = "ceil_div(length, block_tokens)"
-# Blocks of a multiprocessor, blocks that take turns with the tokens, and rows of partial sums.
+# Blocks of a multiprocessor, blocks that take turns with the tokens, and rows of partial sums. Factors of one more than
+# a weight stay in registers of their own.
 [[value]]
 name = "resident"
-expression = "max(1, floor_div(SM_THREADS, round_up(threads, 32)))"
+expression = "max(1, floor_div(zero_centred != 0 && dtype == 1 && weight == 1 ? min(SM_THREADS, 384) : SM_THREADS, round_up(threads, 32)))"
 [[value]]
 name = "token_blocks"
 expression = "batch * sequence_blocks"
