@@ -293,7 +293,7 @@ TEST(GroupedQuantize, SaysWhatIsWrongWithItsArguments) {
   EXPECT_THAT(error([](auto& a) { a.padded = a.offsets; }), HasSubstr("padded overlaps offsets"));
   EXPECT_THAT(error([](auto& a) { a.offsets.shape[0] = a.padded.shape[0] = 1; }), HasSubstr("0 groups"));
   EXPECT_THAT(error([](auto& a) { a.scale.data = a.x.data; }), HasSubstr("scale overlaps x"));
-  EXPECT_THAT(error([](auto& a) { a.q.data = a.padded.data; }), HasSubstr("q overlaps padded"));
+  EXPECT_THAT(error([](auto& a) { a.padded.data = a.q.data; }), HasSubstr("q overlaps padded"));
   EXPECT_THAT(error([](auto& a) { a.q = TensorView(); }), HasSubstr("neither q nor q_t is given"));
   EXPECT_THAT(error([](auto& a) { a.granularity = Granularity::kBlock; }),
               HasSubstr("align is 16, and 128 rows share a scale of q with 128x128 scales"));
