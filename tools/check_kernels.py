@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """Compiles every shipped kernel configuration for its GPU and refuses a bad one. Needs nvcc, no GPU.
 
-    tools/check_kernels.py [--nvcc PATH] [--jobs N] [NAME ...]
+    tools/check_kernels.py [--nvcc PATH] [--jobs N] [--again] [NAME ...]
 
 What `ridge inspect` reads from each cubin must equal what ptxas reports, and the required instructions are looked for through
 it. The builds are those of build/kernel_builds.json, which the build of the library writes from the kernels' own descriptions
 (src/record/kernel_description.h), and those of *.checks.toml in src and tests (kernels that check outputs on a GPU). Fails on register
 spills or a stack frame, on more registers than declared, and on the warnings C7508 (setmaxnreg ignored), C7510 to C7514 (wgmma
 pipeline serialised) and C7602. Without nvcc it says so and exits 77. A NAME keeps the builds whose name contains it.
+
+A build that passed is not compiled again while the compiler, its sources, its macros and what checks it are the same: passes are
+kept in the cache folder by the digest of all of these. --again compiles all.
 """
 import argparse
 import concurrent.futures
+import hashlib
 import json
 import os
 import pathlib
@@ -78,6 +82,59 @@ def inspect(ridge, cubin, ptxas_text, required):
     return problems
 
 
+class Passes:
+    """Builds that passed, by the digest of all that the build and its checks depend on."""
+
+    UNUSED_DAYS = 60
+
+    def __init__(self, root, nvcc, folder):
+        self.root, self.folder, self.digests = root, folder, {}
+        version = subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout
+        checker = [pathlib.Path(__file__), *sorted((root / "src/inspect").rglob("*.*"))]
+        self.always = [version, *(f"{one.name} {self.digest(one)}" for one in checker)]
+        folder.mkdir(parents=True, exist_ok=True)
+        for one in folder.iterdir():
+            if time.time() - one.stat().st_mtime > self.UNUSED_DAYS * 86400:
+                one.unlink(missing_ok=True)
+
+    def digest(self, path):
+        if path not in self.digests:
+            self.digests[path] = hashlib.sha256(path.read_bytes()).hexdigest()
+        return self.digests[path]
+
+    def sources(self, path, seen):
+        """A source and what it includes of ours; headers of the toolkit come with the compiler's version."""
+        path = path.resolve()
+        if path not in seen:
+            seen.add(path)
+            for included in re.findall(r'^\s*#\s*include\s*"([^"]+)"', path.read_text(), re.MULTILINE):
+                if (path.parent / included).exists():
+                    self.sources(path.parent / included, seen)
+        return seen
+
+    def key(self, source, defines, sass, max_registers, prelude):
+        files = set()
+        for one in (source, *prelude):
+            self.sources(one, files)
+        parts = [*self.always, *ARCHITECTURE, str(source.relative_to(self.root)), *defines, "needs", *sass, str(max_registers)]
+        parts += [str(one.relative_to(self.root)) for one in prelude]
+        parts += [f"{one.relative_to(self.root)} {self.digest(one)}" for one in sorted(files)]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+    def known(self, key):
+        """What the build that passed said; None: none did."""
+        try:
+            os.utime(self.folder / key)
+            return (self.folder / key).read_text()
+        except OSError:
+            return None
+
+    def keep(self, key, summary):
+        with tempfile.NamedTemporaryFile("w", dir=self.folder, delete=False) as file:
+            file.write(summary)
+        os.replace(file.name, self.folder / key)
+
+
 def build(nvcc, ridge, folder, name, source, defines, sass, max_registers, prelude):
     cubin = pathlib.Path(folder) / (name.replace("/", "-").replace(":", "-") + ".cubin")
     command = [nvcc, *ARCHITECTURE, "-cubin", "-Xptxas", "-v", "-std=c++20", "-o", str(cubin), str(source)]
@@ -110,32 +167,47 @@ def build(nvcc, ridge, folder, name, source, defines, sass, max_registers, prelu
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--nvcc", default=shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc")
-    parser.add_argument("--ridge", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent / "build/bin/ridge")
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent, help="of the project")
+    parser.add_argument("--ridge", type=pathlib.Path, help="default: ROOT/build/bin/ridge")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--again", action="store_true", help="compile what passed before, too")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     if not pathlib.Path(arguments.nvcc).exists():
         print("skipped: no nvcc here (install the CUDA toolkit or pass --nvcc)", file=sys.stderr)
         return 77
-    root = pathlib.Path(__file__).resolve().parent.parent
-    started, failed, total = time.time(), 0, 0
+    root = arguments.root.resolve()
+    ridge = arguments.ridge or root / "build/bin/ridge"
+    own = os.environ.get("RIDGE_CACHE_DIR")  # as src/base/environment.cpp has it
+    cache = pathlib.Path(own or os.path.join(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "ridge"))
+    passes = Passes(root, arguments.nvcc, cache / "kernel_checks")
+    started, failed, total, before = time.time(), 0, 0, 0
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        jobs = []
+        jobs = {}
         for one in shipped_builds(root, arguments.names):
-            jobs.append(pool.submit(build, arguments.nvcc, arguments.ridge, folder, *one))
+            total += 1
+            key = passes.key(*one[1:])
+            if not arguments.again and (summary := passes.known(key)) is not None:
+                before += 1
+                if arguments.verbose:
+                    print(f"ok     {one[0]}: {summary} (passed before)")
+                continue
+            jobs[pool.submit(build, arguments.nvcc, ridge, folder, *one)] = key
         for job in concurrent.futures.as_completed(jobs):
             name, problems, summary, command = job.result()
-            total += 1
             if problems:
                 failed += 1
                 print(f"FAILED {name}")
                 for problem in problems:
                     print(f"  {problem}")
                 print("  " + " ".join(command))
-            elif arguments.verbose:
+                continue
+            if ridge.exists():  # else the machine code was not looked at
+                passes.keep(jobs[job], summary)
+            if arguments.verbose:
                 print(f"ok     {name}: {summary}")
-    print(f"check_kernels: {total} builds, {failed} failed, {time.time() - started:.0f} s")
+    print(f"check_kernels: {total} builds, {failed} failed, {before} passed before, {time.time() - started:.0f} s")
     return 1 if failed or not total else 0
 
 
