@@ -305,8 +305,7 @@ Verdict HostProcess::calibrate() {
     settle();
     cpus.push_back(cpu_after_answer_ - span.cpu);
   }
-  // The quickest of all processes that were started in the same way: a slower one was disturbed, and what is taken off
-  // a call must be the same for both arms.
+  // The quickest of all processes that were started in the same way: a slower one was disturbed.
   hand_shake_ = quickest({trusted_, has_own_processor(), cpus_}, *std::min_element(walls.begin(), walls.end()));
   cpu_slack_ = std::min(5e-5, stats::median(cpus) + 5e-6);
   quiet_slack_ = std::min(1e-5, stats::median(quiet) + 1e-6);
@@ -440,6 +439,8 @@ CallResult HostProcess::judge_clocks(const Span& span, CallTiming timing, std::i
                    Defence::kClock};
   }
   timing.span = seconds_between(from, to);
+  // A process that was started since may have been disturbed less: both arms are taken the same off.
+  hand_shake_ = quickest({trusted_, has_own_processor(), cpus_}, hand_shake_);
   witness_gap_ = std::max(witness_gap_, timing.wall - timing.span - hand_shake_);
   const double per_thread = (timing.cpu - cpu_slack_) / static_cast<double>(std::max<std::int64_t>(threads, 1));
   const double by_cpu = watched && !trusted_ ? per_thread : 0.0;

@@ -23,6 +23,9 @@ constexpr std::size_t kBuildBatch = 8;
 constexpr double kClose = 0.9;
 constexpr std::size_t kFinalists = 4;
 constexpr int kCallsOfAFinalist = 8;
+// Seconds. A call that shows no more was over before what is taken off it, on a machine that was busy when that was
+// measured: how long it took is unknown.
+constexpr double kNoTime = 2e-8;
 
 // Of one shape: a configuration's calls, and the incumbent's call before or after each.
 struct Pairs {
@@ -93,7 +96,7 @@ class Looker {
     for (std::size_t i = 0; i < problems_.size(); ++i) {
       const auto& [own, beside] = one.shapes[i];
       double latency = stats::median(own);
-      if (beside.size() == own.size())
+      if (beside.size() == own.size() && std::ranges::min(beside) > kNoTime)
         latency = std::ranges::min(own) / std::ranges::min(beside) * stats::median(of_incumbent_[i]);
       one.row.latencies.push_back(latency);
       fractions.push_back(bound_time(job_, op_, problems_[i]) / latency);
@@ -103,8 +106,8 @@ class Looker {
 
   // The incumbent's own row, of all its calls; nothing where it was not looked at.
   [[nodiscard]] std::optional<record::ScreenRow> incumbent_row(const record::Candidate& incumbent) const {
-    if (!incumbent_ || std::ranges::any_of(of_incumbent_, [](const auto& calls) { return calls.empty(); }))
-      return std::nullopt;
+    const auto unknown = [](const auto& calls) { return calls.empty() || std::ranges::min(calls) <= kNoTime; };
+    if (!incumbent_ || std::ranges::any_of(of_incumbent_, unknown)) return std::nullopt;
     Contender one;
     one.row.candidate = incumbent.id();
     one.row.defines = incumbent.defines;
