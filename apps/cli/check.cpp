@@ -96,6 +96,7 @@ void print_summary(const std::vector<record::CheckReport>& reports) {
     rate += report.false_alarm_rate;
     for (const record::CheckRow& row : report.rows) seed = row.seed;
   }
+  if (totals.passed == 0) return say("verified: nothing, no case passed; seed {}\n", seed);
   say("verified: {} cases with up to {} families of inputs, {} calls, {} outputs element by element; a right kernel's "
       "errors are taken for a lean in at most {:.1g} of such runs; seed {}\n",
       totals.passed + totals.failed, totals.families, totals.calls, totals.compared, rate, seed);
