@@ -7,13 +7,13 @@
 
 namespace ridge::campaign {
 
-bool Machines::elsewhere() const { return !execute::is_local(measure) || !execute::is_local(build); }
+bool Machines::elsewhere() const { return !execute::is_default(measure) || !execute::is_default(build); }
 
 Status set_machines(record::CampaignSpec& spec, const Machines& machines) {
   for (const auto& [key, place] : {std::pair(kBuildOnKey, &machines.build), {kMeasureOnKey, &machines.measure}}) {
     if (place->empty()) continue;
     if (const Status known = execute::check_executor(*place); !known) return in_context(key, known.error());
-    if (!execute::is_local(*place)) spec.extra[key] = yaml_text(*place);
+    if (!execute::is_default(*place)) spec.extra[key] = yaml_text(*place);
   }
   return machines.elsewhere() && record::is_of_project(spec) ? Status(no_place_of_a_project()) : ok_status();
 }

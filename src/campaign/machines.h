@@ -15,7 +15,7 @@ inline constexpr const char* kMeasureOnKey = "measure_on";
 // As in execute/make_executor.h. Empty: beside the engine; of `build`: where it measures.
 struct Machines {
   std::string build, measure;
-  [[nodiscard]] bool elsewhere() const;
+  [[nodiscard]] bool elsewhere() const;  // than in the worker beside the engine that sees all devices
 };
 
 // Refuses what is no place to run, and what a project's own commands cannot be sent to.

@@ -44,6 +44,8 @@ class Cluster {
  public:
   virtual ~Cluster() = default;
   [[nodiscard]] virtual std::string name() const = 0;  // for messages: "Slurm", "gpu1, gpu2"
+  // Units that can be counted on to run at once.
+  [[nodiscard]] virtual std::size_t width() const { return 1; }
   // The most units at once, and in a batch.
   [[nodiscard]] virtual std::size_t capacity() const { return std::numeric_limits<std::size_t>::max(); }
   [[nodiscard]] virtual std::size_t most_in_batch() const { return 500; }

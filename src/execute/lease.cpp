@@ -94,6 +94,28 @@ class LeasedExecutor final : public Executor {
   Result<record::WorkerResponse> run(const record::WorkerRequest& request, const OnProgress& on_progress,
                                      const ShouldStop& should_stop) override {
     if (!measures(request.task)) return inner_->run(request, on_progress, should_stop);
+    const Result<DeviceLease> lease = take(on_progress, should_stop);
+    if (!lease) return lease.error();
+    return inner_->run(request, on_progress, should_stop);
+  }
+  [[nodiscard]] std::size_t width() const override { return inner_->width(); }
+  // All of them under one lease.
+  std::vector<Result<record::WorkerResponse>> run_all(std::span<const record::WorkerRequest> requests,
+                                                      const OnPartProgress& on_progress,
+                                                      const ShouldStop& should_stop) override {
+    const bool measuring = std::ranges::any_of(requests, [](const auto& one) { return measures(one.task); });
+    if (!measuring) return inner_->run_all(requests, on_progress, should_stop);
+    const auto show = [&](const record::Progress& now) {
+      for (std::size_t part = 0; on_progress && part < requests.size(); ++part) on_progress(part, now);
+    };
+    const Result<DeviceLease> lease = take(show, should_stop);
+    if (!lease) return std::vector<Result<record::WorkerResponse>>(requests.size(), lease.error());
+    return inner_->run_all(requests, on_progress, should_stop);
+  }
+  [[nodiscard]] double waited() const override { return waited_ + inner_->waited(); }
+
+ private:
+  Result<DeviceLease> take(const OnProgress& on_progress, const ShouldStop& should_stop) {
     const Steady::time_point asked = Steady::now();
     const double before = waited_;
     const auto count = [&] { waited_ = before + std::chrono::duration<double>(Steady::now() - asked).count(); };
@@ -103,12 +125,9 @@ class LeasedExecutor final : public Executor {
     };
     Result<DeviceLease> lease = DeviceLease::acquire(folder_, who_, should_stop, on_wait);
     count();
-    if (!lease) return lease.error();
-    return inner_->run(request, on_progress, should_stop);
+    return lease;
   }
-  [[nodiscard]] double waited() const override { return waited_ + inner_->waited(); }
 
- private:
   std::unique_ptr<Executor> inner_;
   fs::path folder_;
   std::string who_;
@@ -116,12 +135,6 @@ class LeasedExecutor final : public Executor {
 };
 
 }  // namespace
-
-bool measures(record::WorkerTask task) {
-  using record::WorkerTask;
-  return task == WorkerTask::kCeilings || task == WorkerTask::kScreen || task == WorkerTask::kCalibrate ||
-         task == WorkerTask::kEvaluate || task == WorkerTask::kBench || task == WorkerTask::kProfile;
-}
 
 Result<DeviceLease> DeviceLease::acquire(const fs::path& folder, const std::string& who, const ShouldStop& should_stop,
                                          const std::function<void(const std::string&)>& on_wait) {

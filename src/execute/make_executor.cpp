@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "execute/local.h"
+#include "execute/local_pool.h"
 #include "execute/scripted.h"
 #include "execute/slurm.h"
 #include "execute/ssh.h"
@@ -21,7 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kForms = "local, slurm[:partition=NAME,gres=gpu:1,...], ssh:HOST[,HOST...] or scripted:FILE";
+constexpr std::string_view kForms =
+    "local, local:GPU[,GPU...], slurm[:partition=NAME,gres=gpu:1,...], ssh:HOST[,HOST...] or scripted:FILE";
 
 // What follows the colon: words, and NAME=VALUE.
 struct SpecWords {
@@ -75,6 +77,16 @@ Status nothing_left(const SpecWords& words, std::string_view kind, std::string_v
   return with_hint(invalid("{} has no option \"{}\"", kind, word), fmt::format("its options are {}", options));
 }
 
+// How many units at once an option states; without it, one.
+Result<std::size_t> units_at_once(std::string_view option, const std::string& text, std::size_t most) {
+  if (text.empty()) return std::size_t{1};
+  std::size_t units = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), units);
+  if (problem != std::errc() || end != text.data() + text.size() || units < 1 || units > most)
+    return invalid("{}={}: 1 to {} units at once are possible", option, text, most);
+  return units;
+}
+
 // A made executor, or only the certainty that its name can be used: `setting` is null then.
 using Made = Result<std::unique_ptr<Executor>>;
 using MakeKind = Made (*)(std::string_view text, SpecWords words, Clock& clock, const ExecutorSetting* setting);
@@ -93,9 +105,11 @@ QueueOptions queue_of(const ExecutorSetting& setting, const std::string& folder)
 }
 
 Made make_local(std::string_view, SpecWords words, Clock&, const ExecutorSetting* setting) {
-  RIDGE_CHECK_OK(nothing_left(words, "local", "none"));
+  RIDGE_TRY(devices, devices_of(std::exchange(words.plain, {})));
+  RIDGE_CHECK_OK(nothing_left(words, "local", "GPUs by number, as in local:0,1"));
   if (setting == nullptr) return std::unique_ptr<Executor>();
-  return make_local_executor(setting->worker_program);
+  if (devices.empty()) return make_local_executor(setting->worker_program);
+  return make_local_pool(setting->worker_program, devices);
 }
 
 Made make_scripted(std::string_view text, SpecWords, Clock&, const ExecutorSetting* setting) {
@@ -134,9 +148,11 @@ Made make_slurm_kind(std::string_view, SpecWords words, Clock& clock, const Exec
   }
   if (std::erase(words.plain, "exclusive") > 0) options.words.emplace_back("--exclusive");
   const std::string folder = words.take("folder"), program = words.take("ridge");
+  RIDGE_TRY(jobs, units_at_once("jobs", words.take("jobs"), 1000));
+  options.jobs = jobs;
   RIDGE_CHECK_OK(nothing_left(words, "slurm",
                               "partition, account, qos, constraint, gres, time (minutes), mem, cpus, nodelist, "
-                              "container, exclusive, folder and ridge"));
+                              "container, exclusive, jobs, folder and ridge"));
   if (setting == nullptr) return std::unique_ptr<Executor>();
   options.program = program.empty() ? setting->ridge_program : fs::path(program);
   RIDGE_TRY(cluster, make_slurm(std::move(options)));
@@ -150,11 +166,8 @@ Made make_ssh_kind(std::string_view text, SpecWords words, Clock& clock, const E
   options.folder = words.take("folder");
   options.config = words.take("config");
   if (std::string program = words.take("ridge"); !program.empty()) options.program = std::move(program);
-  if (const std::string slots = words.take("slots"); !slots.empty()) {
-    const auto [end, problem] = std::from_chars(slots.data(), slots.data() + slots.size(), options.slots);
-    if (problem != std::errc() || end != slots.data() + slots.size() || options.slots < 1 || options.slots > 256)
-      return invalid("slots={}: 1 to 256 units at once are possible", slots);
-  }
+  RIDGE_TRY(slots, units_at_once("slots", words.take("slots"), 256));
+  options.slots = slots;
   RIDGE_CHECK_OK(nothing_left(words, "ssh", "folder, ridge, config and slots"));
   if (setting == nullptr) return std::unique_ptr<Executor>();
   QueueOptions queue = queue_of(*setting, {});
@@ -196,6 +209,8 @@ Status check_executor(std::string_view spec) {
   return made ? ok_status() : Status(made.error());
 }
 
-bool is_local(std::string_view spec) { return spec.empty() || spec == "local"; }
+bool is_local(std::string_view spec) { return is_default(spec) || spec.starts_with("local:"); }
+
+bool is_default(std::string_view spec) { return spec.empty() || spec == "local"; }
 
 }  // namespace ridge::execute

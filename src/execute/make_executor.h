@@ -1,8 +1,8 @@
 // Executors by name, as a person writes them:
 //
-//   local
+//   local[:GPU,...]                GPUs of this host, each with a worker of its own; without any, the first
 //   slurm[:OPTION=VALUE,...]       partition, account, qos, constraint, gres, time, mem, cpus, nodelist, container,
-//                                  exclusive, folder, ridge
+//                                  exclusive, jobs, folder, ridge
 //   ssh:HOST[,HOST...][,OPTION=VALUE,...]     folder, ridge, config, slots
 //   scripted:FILE                  answers from a file, for tests (record::ScriptedAnswer, a line each)
 //
@@ -42,5 +42,7 @@ Result<std::unique_ptr<Executor>> make_executor(std::string_view spec, Clock& cl
 Status check_executor(std::string_view spec);
 // Whether it runs beside the engine, and so on this machine's devices.
 bool is_local(std::string_view spec);
+// Whether it is the worker beside the engine that sees all of this machine's devices.
+bool is_default(std::string_view spec);
 
 }  // namespace ridge::execute

@@ -1,5 +1,6 @@
 #include "execute/quiet.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -16,6 +17,19 @@ class QuietExecutor final : public Executor {
                                      const ShouldStop& should_stop) override {
     if (measures(request.task)) RIDGE_CHECK_OK(wait(on_progress, should_stop));
     return inner_->run(request, on_progress, should_stop);
+  }
+  [[nodiscard]] std::size_t width() const override { return inner_->width(); }
+  // Quiet is waited for once, before all of them.
+  std::vector<Result<record::WorkerResponse>> run_all(std::span<const record::WorkerRequest> requests,
+                                                      const OnPartProgress& on_progress,
+                                                      const ShouldStop& should_stop) override {
+    const auto show = [&](const record::Progress& now) {
+      for (std::size_t part = 0; on_progress && part < requests.size(); ++part) on_progress(part, now);
+    };
+    const bool measuring = std::ranges::any_of(requests, [](const auto& one) { return measures(one.task); });
+    const Status quiet = measuring ? wait(show, should_stop) : ok_status();
+    if (!quiet) return std::vector<Result<record::WorkerResponse>>(requests.size(), quiet.error());
+    return inner_->run_all(requests, on_progress, should_stop);
   }
   [[nodiscard]] double waited() const override { return waited_ + inner_->waited(); }
 

@@ -18,6 +18,7 @@ class ScriptedClient final : public Cluster {
  public:
   explicit ScriptedClient(ScriptedScheduler& scheduler) : scheduler_(scheduler) {}
   [[nodiscard]] std::string name() const override { return "the scripted cluster"; }
+  [[nodiscard]] std::size_t width() const override { return scheduler_.options_.nodes; }
 
   Status submit(const ClusterBatch& batch) override {
     scheduler_.catch_up();

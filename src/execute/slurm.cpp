@@ -86,6 +86,8 @@ class Slurm final : public Cluster {
  public:
   explicit Slurm(SlurmOptions options) : options_(std::move(options)) {}
   [[nodiscard]] std::string name() const override { return "Slurm"; }
+  [[nodiscard]] std::size_t width() const override { return options_.jobs; }
+  [[nodiscard]] std::size_t capacity() const override { return options_.jobs; }
 
   Status submit(const ClusterBatch& batch) override {
     const std::filesystem::path folder = batch.root / "batches" / batch.name;

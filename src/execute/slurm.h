@@ -1,6 +1,7 @@
 // Slurm: sbatch takes arrays of units, one squeue tells of all of them, scancel stops them.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@ struct SlurmOptions {
   std::filesystem::path program;  // ridge, on the nodes
   // Words of sbatch: {"--partition=gpu", "--gres=gpu:1"}.
   std::vector<std::string> words;
+  std::size_t jobs = 1;  // at once, waiting ones with them
 };
 
 // kUnsupported where Slurm's programs are not on the path.

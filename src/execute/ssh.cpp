@@ -45,7 +45,8 @@ class Ssh final : public Cluster {
       static_cast<void>(tell(host, fmt::format("rm -rf {}\n", quoted_folder())));
   }
   [[nodiscard]] std::string name() const override { return fmt::format("{}", fmt::join(options_.hosts, ", ")); }
-  [[nodiscard]] std::size_t capacity() const override { return options_.hosts.size() * options_.slots; }
+  [[nodiscard]] std::size_t width() const override { return options_.hosts.size() * options_.slots; }
+  [[nodiscard]] std::size_t capacity() const override { return width(); }
   [[nodiscard]] std::size_t most_in_batch() const override { return 1; }
 
   Status submit(const ClusterBatch& batch) override {

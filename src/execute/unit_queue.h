@@ -138,9 +138,10 @@ class UnitQueue {
   QueueCounts counts_;
 };
 
-// Answers one request after the other through a queue. `scope` names what is asked for beyond its content, for instance
-// the state of a campaign: a request that is asked again in one scope by a later process has the result of the first.
-// Empty: every asking is a new one, and the folder of the units, which is of this executor alone, goes with it.
+// Answers requests through a queue, one or several at once. `scope` names what is asked for beyond its content, for
+// instance the state of a campaign: a request that is asked again in one scope by a later process has the result of the
+// first, and each of several equal ones its own, by their order. Empty: every asking is a new one, and the folder of
+// the units, which is of this executor alone, goes with it.
 struct ClusterExecutorOptions {
   QueueOptions queue;
   std::function<std::string()> scope;

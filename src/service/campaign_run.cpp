@@ -183,10 +183,11 @@ Result<Ran> drive_campaign(const Context& context, const fs::path& directory, co
     RIDGE_CHECK_OK(campaign::set_machines(again, machines));  // a manifest may be written by hand
     const std::string owner = "campaign-" + state.first_hash.substr(0, 16);
     RIDGE_TRY(worker, worker_on(context, machines, clock, {owner, [&] { return scope_of(running->state()); }, wait}));
-    const bool here = execute::is_local(machines.measure);
+    const bool unnamed = execute::is_default(machines.measure);
     executor = make_profiling_executor(context, std::move(worker),
-                                       {.backend = state.spec().backend, .elsewhere = here ? "" : machines.measure});
-    if (here) executor = considerate(context, std::move(executor), state.spec(), wait, clock);
+                                       {.backend = state.spec().backend, .elsewhere = unnamed ? "" : machines.measure});
+    if (execute::is_local(machines.measure))
+      executor = considerate(context, std::move(executor), state.spec(), wait, clock);
   } else {
     RIDGE_TRY(inner, executor_of(context, state, directory, run, options.project));
     executor = considerate(context, std::move(inner), state.spec(), wait, clock);

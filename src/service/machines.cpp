@@ -19,6 +19,12 @@ class SharedWorker final : public execute::Executor {
                                      const execute::ShouldStop& should_stop) override {
     return worker_->run(request, on_progress, should_stop);
   }
+  [[nodiscard]] std::size_t width() const override { return worker_->width(); }
+  std::vector<Result<record::WorkerResponse>> run_all(std::span<const record::WorkerRequest> requests,
+                                                      const execute::OnPartProgress& on_progress,
+                                                      const execute::ShouldStop& should_stop) override {
+    return worker_->run_all(requests, on_progress, should_stop);
+  }
   [[nodiscard]] double waited() const override { return worker_->waited(); }
 
  private:

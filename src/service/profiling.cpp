@@ -61,6 +61,16 @@ class ProfilingExecutor final : public execute::Executor {
       response->environment->facts[campaign::kProfilerFact] = profiler();
     return response;
   }
+  [[nodiscard]] std::size_t width() const override { return inner_->width(); }
+  std::vector<Result<WorkerResponse>> run_all(std::span<const WorkerRequest> requests,
+                                              const execute::OnPartProgress& on_progress,
+                                              const execute::ShouldStop& should_stop) override {
+    const bool own = std::ranges::any_of(requests, [](const WorkerRequest& one) {
+      return one.task == WorkerTask::kProfile || one.task == WorkerTask::kDescribe;
+    });
+    return own ? Executor::run_all(requests, on_progress, should_stop)
+               : inner_->run_all(requests, on_progress, should_stop);
+  }
   [[nodiscard]] double waited() const override { return inner_->waited(); }
 
  private:

@@ -15,7 +15,8 @@ namespace ridge::service {
 struct ProfilingSubject {
   std::string backend;
   bool project = false, stated = false;
-  std::string elsewhere = {};  // the machine that measures, which no profiler of this one can watch; empty: this one
+  std::string elsewhere =
+      {};  // where it measures, which no profiler here watches; empty: this machine, its first device
 };
 std::unique_ptr<execute::Executor> make_profiling_executor(const Context& context,
                                                            std::unique_ptr<execute::Executor> inner,

@@ -80,6 +80,18 @@ TEST_F(LocalWorker, StopsOnRequest) {
   EXPECT_EQ(response.error().code, ErrorCode::kConflict);
 }
 
+TEST_F(LocalWorker, AnswersSeveralOneAfterAnotherAndBeginsNoneAfterAStop) {
+  const auto one = worker("echo '{\"version\":1}' > $2");
+  EXPECT_EQ(one->width(), 1u);
+  bool stop = false;
+  const std::vector<record::WorkerRequest> requests(3);
+  const auto answers = one->run_all(requests, {}, [&] { return std::exchange(stop, true); });
+  ASSERT_EQ(answers.size(), 3u);
+  EXPECT_FALSE(answers[1].ok() || answers[2].ok());
+  EXPECT_EQ(answers[2].error().code, ErrorCode::kConflict);
+  for (const auto& answer : one->run_all(requests)) EXPECT_TRUE(answer.ok());
+}
+
 TEST_F(LocalWorker, NamesAMissingWorker) {
   const auto response = make_local_executor(directory_->path() / "absent")->run({});
   ASSERT_FALSE(response.ok());

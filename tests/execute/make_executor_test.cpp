@@ -15,9 +15,9 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(MakeExecutor, TakesWhatItKnows) {
-  for (const char* spec :
-       {"local", "slurm", "slurm:partition=gpu,gres=gpu:h100:1,time=30,exclusive", "slurm:constraint=a\\,b", "ssh:gpu1",
-        "ssh:gpu1,me@gpu2,folder=/scratch/r,slots=4", "scripted:answers.jsonl"}) {
+  for (const char* spec : {"local", "local:0", "local:0,1,GPU-ab12", "slurm", "slurm:gres=gpu:1,jobs=8",
+                           "slurm:partition=gpu,gres=gpu:h100:1,time=30,exclusive", "slurm:constraint=a\\,b",
+                           "ssh:gpu1", "ssh:gpu1,me@gpu2,folder=/scratch/r,slots=4", "scripted:answers.jsonl"}) {
     const Status known = check_executor(spec);
     EXPECT_TRUE(known.ok()) << spec << ": " << known.error().text();
   }
@@ -28,7 +28,8 @@ TEST(MakeExecutor, NamesWhatItDoesNotKnowAndTheWayOut) {
     const Status known = check_executor(spec);
     return known ? std::string("it was taken") : known.error().text();
   };
-  EXPECT_THAT(says("pbs:main"), HasSubstr("\"pbs:main\" is no place to run (possible: local, slurm"));
+  EXPECT_THAT(says("pbs:main"),
+              HasSubstr("\"pbs:main\" is no place to run (possible: local, local:GPU[,GPU...], slurm"));
   EXPECT_THAT(says("slurm:partitoin=gpu"), HasSubstr("slurm has no option \"partitoin\""));
   EXPECT_THAT(says("slurm:partitoin=gpu"), HasSubstr("partition, account"));
   EXPECT_THAT(says("slurm:gpu"), HasSubstr("no option \"gpu\""));
@@ -37,9 +38,29 @@ TEST(MakeExecutor, NamesWhatItDoesNotKnowAndTheWayOut) {
   EXPECT_THAT(says("ssh"), HasSubstr("names no machine"));
   EXPECT_THAT(says("ssh:a,slots=0"), HasSubstr("slots=0: 1 to 256"));
   EXPECT_THAT(says("ssh:a,slots=many"), HasSubstr("slots=many"));
-  EXPECT_THAT(says("local:x"), HasSubstr("no option \"x\""));
+  EXPECT_THAT(says("ssh:a,slots=257"), HasSubstr("slots=257: 1 to 256"));
+  EXPECT_THAT(says("slurm:jobs=0"), HasSubstr("jobs=0: 1 to 1000"));
+  EXPECT_THAT(says("slurm:jobs=2x"), HasSubstr("jobs=2x"));
+  EXPECT_THAT(says("local:x"), HasSubstr("local:x: \"x\" is no GPU (numbers, or identities"));
+  EXPECT_THAT(says("local:0,1,0"), HasSubstr("local:0,1,0: \"0\" is named twice"));
+  EXPECT_THAT(says("local:0,"), HasSubstr("empty option"));
+  EXPECT_THAT(says("local:0;1"), HasSubstr("\"0;1\" is no GPU"));
+  EXPECT_THAT(says("local:$(x)"), HasSubstr("is no GPU"));
+  EXPECT_THAT(says("local:0,slots=2"), HasSubstr("local has no option \"slots\""));
   EXPECT_THAT(says("scripted"), HasSubstr("names no file"));
   EXPECT_THAT(says(""), HasSubstr("is no place to run"));
+}
+
+TEST(MakeExecutor, SaysHowManyRequestsAPlaceTakesAtOnce) {
+  SystemClock clock;
+  const auto width = [&](const char* spec) { return (*make_executor(spec, clock, {}))->width(); };
+  EXPECT_EQ(width("local"), 1u);
+  EXPECT_EQ(width("local:2"), 1u);
+  EXPECT_EQ(width("local:0,1,3"), 3u);
+  EXPECT_TRUE(is_local("") && is_local("local") && is_local("local:0,1"));
+  EXPECT_FALSE(is_local("ssh:local") || is_local("localhost") || is_local("slurm"));
+  EXPECT_TRUE(is_default("") && is_default("local"));
+  EXPECT_FALSE(is_default("local:1"));
 }
 
 TEST(MakeExecutor, AnswersFromAScript) {
@@ -76,6 +97,18 @@ TEST_F(OnPath, NoSlurmIsSaid) {
   EXPECT_EQ(slurm.error().code, ErrorCode::kUnsupported);
   EXPECT_THAT(slurm.error().text(), HasSubstr("no sbatch on the path"));
   EXPECT_THAT(make_ssh({.hosts = {"a"}}, "x").error().text(), HasSubstr("no ssh on the path"));
+}
+
+TEST_F(OnPath, AClusterTakesAsManyAtOnceAsItHasPlacesFor) {
+  for (const char* name : {"ssh", "sbatch", "squeue", "scancel", "scontrol"}) program(name, "exit 0");
+  SystemClock clock;
+  ExecutorSetting setting;
+  setting.cache_directory = directory_->path();
+  const auto width = [&](const char* spec) { return (*make_executor(spec, clock, setting))->width(); };
+  EXPECT_EQ(width("ssh:a,b,slots=3"), 6u);
+  EXPECT_EQ(width("slurm:jobs=8"), 8u);
+  EXPECT_EQ(width("slurm"), 1u);
+  EXPECT_EQ((*make_slurm({.jobs = 8}))->capacity(), 8u);
 }
 
 TEST_F(OnPath, WhatSbatchRefusesHasAWayOut) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -49,6 +50,11 @@ class Units : public ::testing::Test {
 
   Result<WorkerResponse> answer(const WorkerRequest& request) {
     ++runs_[request.samples];
+    if (timeouts_left_ > 0) {
+      --timeouts_left_;
+      return make_error(ErrorCode::kTimeout, "out of time");  // not tried again
+    }
+    if (request.samples == never_) return make_error(ErrorCode::kToolFailed, "killed by signal 9");
     if (failures_left_ > 0) {
       --failures_left_;
       return make_error(ErrorCode::kToolFailed, "no space left on device");
@@ -141,7 +147,8 @@ class Units : public ::testing::Test {
   std::string notes_, version_ = kVersion;
   std::int64_t skew_ = 0;
   double node_takes_ = 0, node_waits_ = 0;  // seconds; the waiting is a part
-  int failures_left_ = 0;
+  int failures_left_ = 0, timeouts_left_ = 0;
+  std::int64_t never_ = -1;  // the request whose worker always dies
   bool twice_ = false, same_host_ = true;
 };
 
@@ -519,6 +526,109 @@ TEST_F(ThroughACluster, WorkWhileNoEngineWasThereIsActiveTime) {
   ASSERT_TRUE(engine->run(request(1)).ok());
   EXPECT_EQ(runs_[1], 1);
   EXPECT_NEAR(engine->waited(), clock_.monotonic() - begun - 30, 1e-9);
+}
+
+// Several at once: what the executor promises of each alone, and their order.
+class SeveralAtOnce : public ThroughACluster {
+ protected:
+  static std::vector<WorkerRequest> requests(std::initializer_list<std::int64_t> numbers) {
+    std::vector<WorkerRequest> all;
+    for (const std::int64_t number : numbers) all.push_back(request(number));
+    return all;
+  }
+  // In words: the number that was answered, or the error.
+  static std::vector<std::string> words(const std::vector<Result<WorkerResponse>>& answers) {
+    std::vector<std::string> all;
+    for (const auto& one : answers) {
+      all.push_back(one ? fmt::format("{}", one->cpu_seconds) : std::string(to_string(one.error().code)));
+    }
+    return all;
+  }
+};
+
+TEST_F(SeveralAtOnce, AreAnsweredInTheirOrderAndFollowedByOneQuestion) {
+  // The first ones take longest.
+  reset({.nodes = 4, .duration = [n = 0](const std::string&) mutable { return 40.0 - 10.0 * (n++ % 4); }});
+  auto engine = executor({});
+  EXPECT_EQ(engine->width(), 4u);
+  std::map<std::size_t, std::string> seen;
+  const double begun = clock_.monotonic();
+  const auto answers = engine->run_all(
+      requests({7, 6, 5, 4}), [&](std::size_t part, const record::Progress& now) { seen[part] += now.stage + "\n"; });
+  EXPECT_EQ(words(answers), (std::vector<std::string>{"7", "6", "5", "4"}));
+  EXPECT_EQ(scheduler_->account().submissions, 1u);
+  EXPECT_LE(static_cast<double>(scheduler_->account().questions), clock_.monotonic() - begun + 1);
+  EXPECT_EQ(scheduler_->account().largest_answer, 4u);
+  ASSERT_EQ(seen.size(), 4u);
+  for (const auto& [part, stages] : seen) EXPECT_THAT(stages, HasSubstr("on node")) << part;
+  EXPECT_TRUE(engine->run_all({}).empty());
+}
+
+TEST_F(SeveralAtOnce, OneThatFailsLeavesTheOthersAlone) {
+  never_ = 2;
+  auto engine = executor({});
+  const auto answers = engine->run_all(requests({1, 2, 3}));
+  EXPECT_EQ(words(answers), (std::vector<std::string>{"1", to_string(ErrorCode::kToolFailed), "3"}));
+  EXPECT_THAT(answers[1].error().message, HasSubstr("killed by signal 9"));
+  EXPECT_EQ(runs_[2], 3);
+  EXPECT_EQ(runs_[1] + runs_[3], 2);
+}
+
+TEST_F(SeveralAtOnce, AStopCancelsAllThatHaveNoAnswer) {
+  auto engine = executor({});  // two nodes
+  const double begun = clock_.monotonic();
+  const auto answers = engine->run_all(requests({1, 2, 3, 4}), {}, [&] { return clock_.monotonic() - begun > 15; });
+  const std::string stopped = to_string(ErrorCode::kConflict);
+  EXPECT_EQ(words(answers), (std::vector<std::string>{"1", "2", stopped, stopped}));
+  EXPECT_EQ(scheduler_->account().cancelled, 2u);
+  clock_.advance(100);
+  EXPECT_EQ(runs_[3] + runs_[4], 0);
+}
+
+TEST_F(SeveralAtOnce, EqualOnesRunEachAndOnceOverACrash) {
+  struct Killed {};
+  const auto scope = [] { return std::string("three effects"); };
+  const auto asked = requests({1, 1, 2, 1});
+  {
+    const double end = clock_.monotonic() + 15;  // two have ended, two run
+    auto doomed = make_cluster_executor(scheduler_->client(), clock_, {options(), scope, [&](double seconds) {
+                                                                         clock_.advance(seconds);
+                                                                         if (clock_.monotonic() > end) throw Killed{};
+                                                                       }});
+    ASSERT_TRUE(doomed.ok());
+    EXPECT_THROW(static_cast<void>((*doomed)->run_all(asked)), Killed);
+  }
+  EXPECT_EQ(runs_[1] + runs_[2], 2);
+  clock_.advance(3);
+  auto engine = executor(scope);
+  EXPECT_EQ(words(engine->run_all(asked)), (std::vector<std::string>{"1", "1", "2", "1"}));
+  EXPECT_EQ(runs_[1], 3);
+  EXPECT_EQ(runs_[2], 1);
+  EXPECT_EQ(scheduler_->account().cancelled, 0u);
+  // Asked once more in this scope: another asking.
+  EXPECT_TRUE(engine->run(request(1)).ok());
+  EXPECT_EQ(runs_[1], 4);
+}
+
+TEST_F(SeveralAtOnce, AnEqualOneThatFailedIsAskedAnewAndNotForTheOthersResult) {
+  reset({.nodes = 1});  // in their order
+  timeouts_left_ = 1;
+  auto engine = executor([] { return std::string("a scope"); });
+  EXPECT_EQ(words(engine->run_all(requests({1, 1}))), (std::vector<std::string>{to_string(ErrorCode::kTimeout), "1"}));
+  EXPECT_EQ(runs_[1], 2);
+  EXPECT_TRUE(engine->run(request(1)).ok());
+  EXPECT_EQ(runs_[1], 3);
+}
+
+TEST_F(SeveralAtOnce, ActiveTimeIsTheTimeInWhichAnyOfThemWorked) {
+  node_takes_ = 6, node_waits_ = 1;
+  for (const auto& [nodes, active] : {std::pair(2u, 5.0), {1u, 10.0}}) {
+    reset({.nodes = nodes});
+    auto engine = executor({});
+    const double begun = clock_.monotonic();
+    for (const auto& one : engine->run_all(requests({1, 2}))) ASSERT_TRUE(one.ok());
+    EXPECT_NEAR(clock_.monotonic() - begun - engine->waited(), active, 1e-9) << nodes;
+  }
 }
 
 TEST_F(ThroughACluster, ANodeThatClaimsToHaveWorkedForADayIsNotBelieved) {

@@ -74,6 +74,66 @@ TEST(Routes, BuildAheadOfWhatMeasures) {
   EXPECT_EQ(measurer.requests()[0].task, WorkerTask::kEvaluate);
 }
 
+// Counts how often it is asked for several at once.
+class Wide final : public execute::Executor {
+ public:
+  Wide(execute::ScriptedExecutor& inner, int& asked) : inner_(inner), asked_(asked) {}
+  Result<record::WorkerResponse> run(const record::WorkerRequest& request, const execute::OnProgress& progress,
+                                     const execute::ShouldStop& stop) override {
+    return inner_.run(request, progress, stop);
+  }
+  [[nodiscard]] std::size_t width() const override { return 3; }
+  std::vector<Result<record::WorkerResponse>> run_all(std::span<const record::WorkerRequest> requests,
+                                                      const execute::OnPartProgress& progress,
+                                                      const execute::ShouldStop& stop) override {
+    ++asked_;
+    return Executor::run_all(requests, progress, stop);
+  }
+
+ private:
+  execute::ScriptedExecutor& inner_;
+  int& asked_;
+};
+
+TEST(Routes, SeveralThatMeasureGoTogetherAfterTheirBuilds) {
+  execute::ScriptedExecutor build, measure, here;
+  int measured = 0, built = 0, asked_here = 0;
+  build.on(WorkerTask::kBuild, [](const record::WorkerRequest& request) {
+    return request.samples == 1 ? Result<record::WorkerResponse>(make_error(ErrorCode::kTimeout, "not reached"))
+                                : Result<record::WorkerResponse>(record::WorkerResponse{});
+  });
+  measure.on(WorkerTask::kScreen, [](const record::WorkerRequest& request) {
+    record::WorkerResponse response;
+    response.cpu_seconds = static_cast<double>(request.samples);
+    return Result<record::WorkerResponse>(response);
+  });
+  here.on(WorkerTask::kOperators, record::WorkerResponse{});
+  const auto routed =
+      execute::make_routed_executor({std::make_unique<Wide>(here, asked_here),
+                                     std::make_unique<Wide>(measure, measured), std::make_unique<Wide>(build, built)});
+  EXPECT_EQ(routed->width(), 3u);
+  std::vector<record::WorkerRequest> requests(3);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].task = WorkerTask::kScreen;
+    requests[i].samples = static_cast<std::int64_t>(i);
+  }
+  std::set<std::size_t> told;
+  const auto answers = routed->run_all(requests, [&](std::size_t part, const record::Progress&) { told.insert(part); });
+  ASSERT_EQ(answers.size(), 3u);
+  EXPECT_EQ(answers[0]->cpu_seconds, 0);
+  EXPECT_EQ(answers[1].error().code, ErrorCode::kTimeout);
+  EXPECT_EQ(answers[2]->cpu_seconds, 2);
+  EXPECT_EQ(told, (std::set<std::size_t>{0, 1, 2}));
+  EXPECT_EQ(measured, 1);
+  EXPECT_EQ(built, 1);
+  EXPECT_EQ(measure.requests().size(), 2u);
+  requests[1].task = WorkerTask::kOperators;  // a mixture: each where it belongs
+  const auto mixed = routed->run_all(requests);
+  EXPECT_TRUE(mixed[0] && mixed[1] && mixed[2]);
+  EXPECT_EQ(here.requests().size(), 1u);
+  EXPECT_EQ(measured, 1);
+}
+
 TEST(Devices, AreNamedOnceEach) {
   EXPECT_EQ(*devices_of("0,1,GPU-ab12"), (std::vector<std::string>{"0", "1", "GPU-ab12"}));
   for (const char* const wrong : {"", "0,", "0,0", "0;1", "$(x)"}) {
