@@ -50,6 +50,7 @@ void show(const record::CampaignSpec& spec, const fs::path& directory) {
   say(stderr, "  proposer      {}\n", spec.proposer);
   const campaign::Machines machines = campaign::machines_of(spec);
   if (!machines.build.empty()) say(stderr, "  builds on     {}\n", machines.build);
+  if (!machines.screen.empty()) say(stderr, "  looks on      {}\n", machines.screen);
   if (!machines.measure.empty()) say(stderr, "  measures on   {}\n", machines.measure);
   if (const auto key = campaign::signing_key_of(spec); key && *key) {
     say(stderr, "  signed by     {}\n", campaign::key_text(**key));
@@ -129,6 +130,9 @@ void define_optimize(Command root) {
       .option("--measure-on PLACE", options->request.machines.measure,
               "Where to check and measure: local (the default), slurm[:partition=NAME,gres=gpu:1,...] or "
               "ssh:HOST[,HOST...]; all of a campaign on one device")
+      .option("--screen-on PLACE", options->request.machines.screen,
+              "Devices of the same kind that share the looks at a sweep's configurations, for instance local:0,1,2,3 "
+              "(default: where it measures)")
       .option("--build-on PLACE", options->request.machines.build,
               "Where to build ahead (default: where it measures); machines of the same kind that share the cache")
       .option("--directory DIR", options->request.directory, "Where the campaign lives (default: campaigns/<id>)")
@@ -147,8 +151,10 @@ void define_optimize(Command root) {
                "what the manifest binds and every proposer is told")
       .example("ridge optimize gemm --proposer 'command:python3 agent.py'",
                "proposals from any program that speaks JSON")
-      .example("ridge optimize gemm_bf16 --on cuda --yes --budget 10m",
-               "the shipped matrix-unit kernel on the GPU; gemm_fp8_blockwise is the other one")
+      .example(
+          "ridge optimize gemm_bf16 --on cuda --yes --budget 10m",
+          "the shipped matrix-unit kernel on the GPU; gemm_fp8_blockwise is another, and so is every operator whose "
+          "kernel has tunables: rmsnorm")
       .example("ridge optimize matmul --project . --mode workspace --yes --budget 20m",
                "a commit of the project, extracted into the campaign: work on in the repository meanwhile")
       .example(

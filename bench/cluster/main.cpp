@@ -4,12 +4,15 @@
 //   bench_cluster [--quick]      files go below TMPDIR; /dev/shm makes it a matter of minutes
 //   bench_cluster --slurm FOLDER RIDGE VERSION     the processor time of the engine for a unit on the Slurm of this
 //   machine
+//   bench_cluster --builds FOLDER RIDGE VERSION SOURCE     builds of a kernel for gemm as its jobs, over builds beside
+//   us
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -17,9 +20,13 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/files.h"
+#include "base/hash.h"
+#include "execute/local.h"
+#include "execute/make_executor.h"
 #include "execute/scripted.h"
 #include "execute/scripted_cluster.h"
 #include "execute/slurm.h"
@@ -194,10 +201,79 @@ int on_slurm(const char* folder, const char* ridge, const char* version) {
   return 0;
 }
 
+// Requests to build the same kernel under names that nothing was built for before.
+std::vector<record::WorkerRequest> builds_of(const std::string& source, const std::string& cache, std::size_t count) {
+  std::vector<record::WorkerRequest> requests;
+  for (std::size_t i = 0; i < count; ++i) {
+    record::Candidate candidate;
+    candidate.op = "gemm";
+    candidate.name = "built";
+    candidate.sources = {{"kernel.cpp", fmt::format("{}\n// {:016x}\n", source, secret_seed())}};
+    record::WorkerRequest request;
+    request.task = record::WorkerTask::kBuild;
+    request.cases = {*record::parse_case("gemm m=64 n=64 k=64")};
+    request.candidates = {std::move(candidate)};
+    request.cache_directory = cache;
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+std::size_t built(const std::vector<Result<record::WorkerResponse>>& answers) {
+  return static_cast<std::size_t>(std::ranges::count_if(answers, [](const Result<record::WorkerResponse>& one) {
+    return one && one->error.empty() && one->builds.size() == 1 && !one->builds[0].artifact.empty();
+  }));
+}
+
+// Beside this process, two at a time.
+std::vector<Result<record::WorkerResponse>> build_here(const std::vector<record::WorkerRequest>& requests,
+                                                       const std::string& worker) {
+  std::vector<Result<record::WorkerResponse>> answers(requests.size(), record::WorkerResponse{});
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    const auto executor = execute::make_local_executor(worker);
+    for (std::size_t i = next++; i < requests.size(); i = next++) answers[i] = executor->run(requests[i]);
+  };
+  std::thread other(work);
+  work();
+  other.join();
+  return answers;
+}
+
+// 200 builds beside this process, two at a time, and 200 as jobs of Slurm on a node of two processors, in turns.
+int builds(const std::string& folder, const std::string& ridge, const std::string& version,
+           const std::string& source_file) {
+  const auto source = read_file(source_file);
+  if (!source) return fmt::print(stderr, "{}\n", source.error().text()), 3;
+  const std::string worker = (std::filesystem::path(ridge).parent_path() / "ridge-worker").string();
+  SystemClock clock;
+  execute::ExecutorSetting setting;
+  setting.worker_program = worker, setting.ridge_program = ridge, setting.version = version;
+  setting.cache_directory = folder;
+  fmt::print("where,builds,built,seconds,processor_seconds\n");
+  for (const bool slurm : {false, true, true, false}) {
+    const std::vector<record::WorkerRequest> requests = builds_of(*source, folder, 100);
+    const double begun = clock.monotonic(), used = seconds_of(RUSAGE_SELF) + seconds_of(RUSAGE_CHILDREN);
+    std::vector<Result<record::WorkerResponse>> answers;
+    if (slurm) {
+      const auto executor = execute::make_executor("slurm", clock, setting);
+      if (!executor) return fmt::print(stderr, "{}\n", executor.error().text()), 3;
+      answers = (*executor)->run_all(requests);
+    } else {
+      answers = build_here(requests, worker);
+    }
+    fmt::print("{},{},{},{:.1f},{:.1f}\n", slurm ? "slurm" : "local", requests.size(), built(answers),
+               clock.monotonic() - begun, seconds_of(RUSAGE_SELF) + seconds_of(RUSAGE_CHILDREN) - used);
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc == 5 && std::string_view(argv[1]) == "--slurm") return on_slurm(argv[2], argv[3], argv[4]);
+  if (argc == 6 && std::string_view(argv[1]) == "--builds") return builds(argv[2], argv[3], argv[4], argv[5]);
   const bool quick = argc > 1 && std::string_view(argv[1]) == "--quick";
   fmt::print(
       "nodes,units,mean_seconds,failures_per_hour,requeue,in_flight,results,errors,seconds,busy_until_tail,busy,"

@@ -3,28 +3,50 @@
 #include "base/error.h"
 #include "campaign/manifest.h"
 #include "execute/make_executor.h"
+#include "record/backend.h"
 #include "record/execution.h"
 
 namespace ridge::campaign {
+namespace {
 
-bool Machines::elsewhere() const { return !execute::is_default(measure) || !execute::is_default(build); }
+// Looks guide what is measured: they are of the kind of machine that measures, and leave it alone while they last.
+Status check_screens(const record::CampaignSpec& spec, const Machines& machines) {
+  if (execute::is_default(machines.screen) || !execute::is_local(machines.screen)) return ok_status();
+  if (!execute::is_local(machines.measure))
+    return with_hint(
+        invalid("{} {} is this machine, and {} is {}", kScreenOnKey, machines.screen, kMeasureOnKey, machines.measure),
+        "looks guide what is measured: make them on machines of the kind that measures");
+  if (!record::runs_on_host(spec.backend)) return ok_status();
+  return with_hint(invalid("{} {} names GPUs, and the campaign is on {}", kScreenOnKey, machines.screen, spec.backend),
+                   "leave it out, or name other machines of this kind: ssh:HOST,HOST");
+}
+
+}  // namespace
+
+bool Machines::elsewhere() const {
+  return !execute::is_default(measure) || !execute::is_default(build) || !execute::is_default(screen);
+}
 
 Status set_machines(record::CampaignSpec& spec, const Machines& machines) {
-  for (const auto& [key, place] : {std::pair(kBuildOnKey, &machines.build), {kMeasureOnKey, &machines.measure}}) {
+  const std::pair<const char*, const std::string*> places[] = {
+      {kBuildOnKey, &machines.build}, {kMeasureOnKey, &machines.measure}, {kScreenOnKey, &machines.screen}};
+  for (const auto& [key, place] : places) {
     if (place->empty()) continue;
     if (const Status known = execute::check_executor(*place); !known) return in_context(key, known.error());
     if (!execute::is_default(*place)) spec.extra[key] = yaml_text(*place);
   }
+  RIDGE_CHECK_OK(check_screens(spec, machines));
   return machines.elsewhere() && record::is_of_project(spec) ? Status(no_place_of_a_project()) : ok_status();
 }
 
 Error no_place_of_a_project() {
   return with_hint(invalid("a project builds and measures by its own commands, here"),
-                   "state them with srun or ssh in ridge-project.toml, and leave --measure-on and --build-on out");
+                   "state them with srun or ssh in ridge-project.toml, and leave --measure-on, --screen-on and "
+                   "--build-on out");
 }
 
 Machines machines_of(const record::CampaignSpec& spec) {
-  return {extra_text(spec, kBuildOnKey), extra_text(spec, kMeasureOnKey)};
+  return {extra_text(spec, kBuildOnKey), extra_text(spec, kMeasureOnKey), extra_text(spec, kScreenOnKey)};
 }
 
 }  // namespace ridge::campaign

@@ -1,5 +1,5 @@
-// Where a campaign builds and measures, as its manifest says: keys of `extra`, so that they are confirmed with the rest
-// and hold for every process that goes on with it.
+// Where a campaign builds, looks and measures, as its manifest says: keys of `extra`, so that they are confirmed with
+// the rest and hold for every process that goes on with it.
 #pragma once
 
 #include <string>
@@ -11,11 +11,14 @@ namespace ridge::campaign {
 
 inline constexpr const char* kBuildOnKey = "build_on";
 inline constexpr const char* kMeasureOnKey = "measure_on";
+inline constexpr const char* kScreenOnKey = "screen_on";
 
-// As in execute/make_executor.h. Empty: beside the engine; of `build`: where it measures.
+// As in execute/make_executor.h. Empty: beside the engine; of `build` and `screen`: where it measures.
 struct Machines {
   std::string build, measure;
-  [[nodiscard]] bool elsewhere() const;  // than in the worker beside the engine that sees all devices
+  std::string screen;  // devices of the kind that measures; the configurations of a sweep are dealt to them
+  // Whether others take part than the worker beside the engine that sees all devices.
+  [[nodiscard]] bool elsewhere() const;
 };
 
 // Refuses what is no place to run, and what a project's own commands cannot be sent to.

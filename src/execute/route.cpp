@@ -1,8 +1,11 @@
 #include "execute/route.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
+
+#include "execute/spread.h"
 
 namespace ridge::execute {
 namespace {
@@ -47,6 +50,7 @@ class RoutedExecutor final : public Executor {
       // A candidate that does not build is told by what evaluates it; a machine that does not answer is told now.
       if (!built) return built.error();
     }
+    if (routes_.screen && request.task == WorkerTask::kScreen) return screen(request, on_progress, should_stop);
     return routes_.measure->run(request, on_progress, should_stop);
   }
   [[nodiscard]] std::size_t width() const override { return routes_.measure->width(); }
@@ -75,12 +79,31 @@ class RoutedExecutor final : public Executor {
     return answers;
   }
   [[nodiscard]] double waited() const override {
-    return routes_.measure->waited() + (routes_.build ? routes_.build->waited() : 0.0);
+    return routes_.measure->waited() + (routes_.build ? routes_.build->waited() : 0.0) +
+           (routes_.screen ? routes_.screen->waited() : 0.0);
   }
 
  private:
   [[nodiscard]] bool goes_to_measure(WorkerTask task) const {
-    return !needs_no_machine(task) && !(routes_.build && task == WorkerTask::kBuild);
+    return !needs_no_machine(task) && !(routes_.build && task == WorkerTask::kBuild) &&
+           !(routes_.screen && task == WorkerTask::kScreen);
+  }
+
+  // By all devices at once; what is told is how far they are together.
+  [[nodiscard]] Result<record::WorkerResponse> screen(const record::WorkerRequest& request,
+                                                      const OnProgress& on_progress,
+                                                      const ShouldStop& should_stop) const {
+    const std::vector<record::WorkerRequest> parts = deal_screen(request, routes_.screen->width());
+    std::vector<double> shares(parts.size());
+    const auto show = [&](std::size_t part, const record::Progress& now) {
+      shares[part] = now.fraction;
+      record::Progress all = now;
+      all.fraction = std::accumulate(shares.begin(), shares.end(), 0.0) / static_cast<double>(parts.size());
+      on_progress(all);
+    };
+    return join_screens(
+        request, parts,
+        routes_.screen->run_all(parts, on_progress ? OnPartProgress(show) : OnPartProgress(), should_stop));
   }
 
   // Why a request has no build; by part.

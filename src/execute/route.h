@@ -1,5 +1,5 @@
-// Sends each request to where it belongs: what measures to one machine, builds to others, questions about the library
-// to none.
+// Sends each request to where it belongs: what measures to one machine, looks at many candidates to several, builds to
+// others, questions about the library to none.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,8 @@ struct Routes {
   // Builds ahead of what measures, into the cache that both share, and again before an accept. A machine without that
   // cache, or with another processor, has to build by itself, and does.
   std::unique_ptr<Executor> build;
+  // Devices that share the looks at the candidates of one request (execute/spread.h); null: `measure` looks alone.
+  std::unique_ptr<Executor> screen;
 };
 
 std::unique_ptr<Executor> make_routed_executor(Routes routes);

@@ -57,6 +57,12 @@ Result<std::unique_ptr<execute::Executor>> worker_on(const Context& context, con
     routes.build = std::move(build);
     setting.owner = asked.owner;
   }
+  if (!execute::is_default(machines.screen)) {
+    if (!setting.owner.empty()) setting.owner += "-screen";
+    RIDGE_TRY(screen, execute::make_executor(machines.screen, clock, setting));
+    routes.screen = std::move(screen);
+    setting.owner = asked.owner;
+  }
   setting.one_device = true;
   const std::string measure = machines.measure.empty() ? "local" : machines.measure;
   RIDGE_TRY(measures, execute::make_executor(measure, clock, setting));

@@ -135,6 +135,26 @@ class Ssh(Base):
         self.check_record("disturbed", self.effects("undisturbed"))
         self.assertIn("ssh:near", (self.folder / "disturbed/manifest.yaml").read_text())
 
+    def test_looks_at_a_sweep_are_shared_and_decisions_stay_on_one_device(self):
+        place = f"ssh:{self.machine()},ridge={RIDGE}".replace(str(self.folder), str(self.folder).replace(",", "\\,"))
+        engine = self.start("optimize", "gemm", *SHAPES, "--max-iterations", "2", "--seed", "3", "--planned", "2", "--wait-for-quiet", "1s", "--no-git", "--yes",
+                            "--budget", "2m", "--directory", "shared", "--screen-on", place + ",slots=2")
+        # The engine dies while the machines look; what they saw is the next one's.
+        units = self.folder / "cache/units"
+        looking = lambda: len(list(units.glob("*-screen/units/*/started-1.json"))) >= 2
+        self.until(looking, "two machines look", 200)
+        engine.send_signal(signal.SIGKILL)
+        engine.wait()
+        self.run_ridge("campaign", "resume", "shared", "--wait-for-quiet", "1s")
+        looks = [event["payload"] for event in self.events("shared") if event["kind"] == "screened"]
+        shared = [look for look in looks if len(look["rows"]) >= 6]
+        self.assertTrue(shared, looks)
+        for look in shared:
+            self.assertNotIn("HARNESS_FAULT", [row["outcome"] for row in look["rows"]])
+            self.assertEqual(len({row["candidate"] for row in look["rows"]}), len(look["rows"]))
+        self.check_record("shared", self.effects("shared"))
+        self.assertIn("screen_on", (self.folder / "shared/manifest.yaml").read_text())
+
     def test_a_machine_that_does_not_let_us_in_is_an_error_with_the_command_to_try(self):
         programs = self.folder / "programs"
         programs.mkdir()

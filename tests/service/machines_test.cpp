@@ -40,6 +40,25 @@ TEST(Machines, AreKeptInTheManifestAndRefusedWithTheirKey) {
   EXPECT_THAT(refused.error().text(), HasSubstr("build_on: \"pbs:x\" is no place to run"));
 }
 
+TEST(Machines, ThatLookAreOfTheKindThatMeasures) {
+  record::CampaignSpec spec;
+  spec.backend = "cuda";
+  ASSERT_TRUE(campaign::set_machines(spec, {"", "", "local:0,1"}));
+  EXPECT_EQ(campaign::machines_of(spec).screen, "local:0,1");
+  EXPECT_TRUE(campaign::machines_of(spec).elsewhere());
+  record::CampaignSpec other;
+  other.backend = "cuda";
+  EXPECT_THAT(campaign::set_machines(other, {"", "ssh:gpu1", "local:0,1"}).error().text(),
+              HasSubstr("screen_on local:0,1 is this machine, and measure_on is ssh:gpu1"));
+  EXPECT_TRUE(campaign::set_machines(other, {"", "ssh:gpu1", "ssh:gpu1,gpu2"}));
+  record::CampaignSpec processor;
+  processor.backend = "cpu";
+  EXPECT_THAT(campaign::set_machines(processor, {"", "", "local:0,1"}).error().text(),
+              HasSubstr("names GPUs, and the campaign is on cpu"));
+  EXPECT_THAT(campaign::set_machines(processor, {"", "", "pbs:x"}).error().text(),
+              HasSubstr("screen_on: \"pbs:x\" is no place to run"));
+}
+
 TEST(Machines, AskTheOtherWorkerForWhatNeedsADevice) {
   Front front;
   const auto script = front.path() / "answers.jsonl";
@@ -132,6 +151,55 @@ TEST(Routes, SeveralThatMeasureGoTogetherAfterTheirBuilds) {
   EXPECT_TRUE(mixed[0] && mixed[1] && mixed[2]);
   EXPECT_EQ(here.requests().size(), 1u);
   EXPECT_EQ(measured, 1);
+}
+
+// Several devices, each of which looks at what it is dealt.
+class Lookers final : public execute::Executor {
+ public:
+  Result<record::WorkerResponse> run(const record::WorkerRequest& request, const execute::OnProgress& on_progress,
+                                     const execute::ShouldStop&) override {
+    dealt.push_back(request.candidates.size());
+    if (on_progress) on_progress({"screening", "", 1});
+    record::WorkerResponse answer;
+    for (const record::Candidate& one : request.candidates) {
+      answer.screen.push_back({.candidate = one.id(), .score = 1, .latencies = {1e-3}});
+    }
+    answer.screen.push_back({.candidate = request.incumbent->id(), .score = 1, .latencies = {1e-3}});
+    return answer;
+  }
+  [[nodiscard]] std::size_t width() const override { return 2; }
+  [[nodiscard]] double waited() const override { return 3; }
+  std::vector<std::size_t> dealt;
+};
+
+TEST(Routes, LooksAtManyCandidatesGoToTheDevicesThatShareThem) {
+  auto measure = std::make_unique<execute::ScriptedExecutor>();
+  auto screen = std::make_unique<Lookers>();
+  measure->on(WorkerTask::kEvaluate, record::WorkerResponse{});
+  const auto& measurer = *measure;
+  const auto& lookers = *screen;
+  execute::Routes routes;
+  routes.measure = std::move(measure);
+  routes.screen = std::move(screen);
+  const auto routed = execute::make_routed_executor(std::move(routes));
+  record::WorkerRequest request;
+  request.task = WorkerTask::kScreen;
+  for (std::int64_t i = 0; i < 7; ++i) {
+    record::Candidate candidate;
+    candidate.defines = {{"N", i}};
+    request.candidates.push_back(candidate);
+  }
+  request.incumbent.emplace().defines = {{"N", 99}};
+  std::vector<double> told;
+  const auto looked = routed->run(request, [&](const record::Progress& now) { told.push_back(now.fraction); });
+  ASSERT_TRUE(looked.ok());
+  EXPECT_EQ(looked->screen.size(), 8u);
+  EXPECT_EQ(lookers.dealt, (std::vector<std::size_t>{4, 3}));
+  EXPECT_EQ(told, (std::vector<double>{0.5, 1}));  // of both together
+  EXPECT_EQ(routed->waited(), 3);
+  request.task = WorkerTask::kEvaluate;
+  ASSERT_TRUE(routed->run(request));
+  EXPECT_EQ(measurer.requests().size(), 1u);  // what decides stays on one device
 }
 
 TEST(Devices, AreNamedOnceEach) {
