@@ -52,6 +52,7 @@ void show(const record::CampaignSpec& spec, const fs::path& directory) {
   if (!machines.build.empty()) say(stderr, "  builds on     {}\n", machines.build);
   if (!machines.screen.empty()) say(stderr, "  looks on      {}\n", machines.screen);
   if (!machines.measure.empty()) say(stderr, "  measures on   {}\n", machines.measure);
+  if (!machines.replicate.empty()) say(stderr, "  replicates on {}\n", machines.replicate);
   if (const auto key = campaign::signing_key_of(spec); key && *key) {
     say(stderr, "  signed by     {}\n", campaign::key_text(**key));
   }
@@ -135,6 +136,9 @@ void define_optimize(Command root) {
               "(default: where it measures)")
       .option("--build-on PLACE", options->request.machines.build,
               "Where to build ahead (default: where it measures); machines of the same kind that share the cache")
+      .option("--replicate-on PLACE", options->request.machines.replicate,
+              "Where to compare best and baseline once more at the end, beside the campaign's own final measurement: "
+              "another device, as for --measure-on; nothing is decided by it")
       .option("--directory DIR", options->request.directory, "Where the campaign lives (default: campaigns/<id>)")
       .option("--timestamp-command COMMAND", options->request.timestamp_command,
               "Stamps heads of the journal: reads a hash on standard input, and its output is kept")
@@ -162,6 +166,8 @@ void define_optimize(Command root) {
           "a project, judged by a time of its table; ridge handoff says what its table gives")
       .example("ridge optimize gemm --measure-on slurm:partition=cpu --yes --budget 10m",
                "every measurement is a job of Slurm, on one node")
+      .example("ridge optimize gemm_bf16 --on cuda --replicate-on ssh:other --yes --budget 10m",
+               "and whether the gain holds on the GPU of another machine")
       .example("ridge optimize --workspace fast_gemm --yes --budget 5m",
                "the kernel of a workspace; every round is kept in its memory/")
       .exits({kUnavailable,

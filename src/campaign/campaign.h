@@ -71,6 +71,7 @@ struct Services {
   Clock& clock;
   execute::Git* git = nullptr;                  // of <campaign>/src; null: make_git()
   std::unique_ptr<JournalSink> sink = nullptr;  // null: the file
+  execute::Executor* replica = nullptr;         // of the manifest's replicate_on; null: none is asked for
 };
 
 struct EngineProgress {
@@ -128,6 +129,8 @@ struct RunResult {
 record::Evaluation harness_fault(const std::string& candidate, const std::string& incumbent, std::string detail);
 // No request gets less time than this, in seconds.
 inline constexpr double kShortestRequest = 10.0;
+inline constexpr double kReportSeconds = 2.0;  // kept for the report
+inline constexpr int kFinalTries = 2;          // a busy moment may void every session
 
 class Engine {
  public:
@@ -188,11 +191,19 @@ class Engine {
   Status conclude();
   Status measure_final();
   Status measure_peers(record::Final& final_measurement);
+  record::WorkerRequest final_request(const SessionSize& size) const;
   Status write_tips() const;
   Status report();
+  // steps_replica.cpp
+  Status replicate();
+  Status measure_replica(record::Replicated& replica);
+  Status look_there(record::Replicated& replica);
+  Status compare_there(record::Replicated& replica);
+  [[nodiscard]] double replica_seconds_left() const;
 
   record::WorkerRequest request(record::WorkerTask task) const;
   Result<record::WorkerResponse> work(const record::WorkerRequest& request);
+  Result<record::WorkerResponse> work_by(execute::Executor& executor, const record::WorkerRequest& request);
   void show(std::string_view detail, double fraction) const;
   [[nodiscard]] TerminationInput termination_input() const;
   [[nodiscard]] StopLevel stop_level() const;

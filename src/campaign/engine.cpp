@@ -27,8 +27,8 @@ constexpr std::int64_t kMostUnmeasured = 3;  // rounds in a row: the next one wo
 // Steps that begin new work; the others only finish what is begun.
 bool begins_work(Due due) {
   return due == Due::kPrepare || due == Due::kReadTips || due == Due::kMeasureBaseline || due == Due::kPropose ||
-         due == Due::kScreen || due == Due::kEvaluate || due == Due::kMeasureFinal || due == Due::kEscalate ||
-         due == Due::kProfile;
+         due == Due::kScreen || due == Due::kEvaluate || due == Due::kMeasureFinal || due == Due::kReplicate ||
+         due == Due::kEscalate || due == Due::kProfile;
 }
 bool works_on_a_round(Due due) { return due == Due::kPropose || due == Due::kScreen || due == Due::kEvaluate; }
 
@@ -302,6 +302,7 @@ Status Engine::perform(Due due) {
     case Due::kRollBack: return roll_back();
     case Due::kCheckTermination: return conclude();
     case Due::kMeasureFinal: return measure_final();
+    case Due::kReplicate: return replicate();
     case Due::kReport: return report();
     case Due::kCreate:
     case Due::kConfirm:

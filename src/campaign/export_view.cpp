@@ -72,6 +72,7 @@ std::string_view phase_of_event(EventKind kind) {
     case EventKind::kEscalated: return "STAGNATION_REVIEW";
     case EventKind::kProfiled: return "PROFILE";
     case EventKind::kFinal:
+    case EventKind::kReplicated:
     case EventKind::kReported: return phase_word(Phase::kReport);
     default: return phase_word(Phase::kTermination);
   }

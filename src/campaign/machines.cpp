@@ -28,25 +28,36 @@ bool Machines::elsewhere() const {
 }
 
 Status set_machines(record::CampaignSpec& spec, const Machines& machines) {
-  const std::pair<const char*, const std::string*> places[] = {
-      {kBuildOnKey, &machines.build}, {kMeasureOnKey, &machines.measure}, {kScreenOnKey, &machines.screen}};
+  const std::pair<const char*, const std::string*> places[] = {{kBuildOnKey, &machines.build},
+                                                               {kMeasureOnKey, &machines.measure},
+                                                               {kScreenOnKey, &machines.screen},
+                                                               {kReplicateOnKey, &machines.replicate}};
   for (const auto& [key, place] : places) {
     if (place->empty()) continue;
     if (const Status known = execute::check_executor(*place); !known) return in_context(key, known.error());
-    if (!execute::is_default(*place)) spec.extra[key] = yaml_text(*place);
+    if (!execute::is_default(*place) || place == &machines.replicate) spec.extra[key] = yaml_text(*place);
   }
   RIDGE_CHECK_OK(check_screens(spec, machines));
-  return machines.elsewhere() && record::is_of_project(spec) ? Status(no_place_of_a_project()) : ok_status();
+  const bool replicates = !machines.replicate.empty();
+  if (replicates && execute::is_default(machines.replicate) && execute::is_default(machines.measure)) {
+    return with_hint(invalid("{}: {} is the device that the campaign measures on", kReplicateOnKey, machines.replicate),
+                     "name another: local:1, slurm[:...] or ssh:HOST; or measure there, and replicate here");
+  }
+  return (machines.elsewhere() || replicates) && record::is_of_project(spec) ? Status(no_place_of_a_project())
+                                                                             : ok_status();
 }
 
 Error no_place_of_a_project() {
   return with_hint(invalid("a project builds and measures by its own commands, here"),
-                   "state them with srun or ssh in ridge-project.toml, and leave --measure-on, --screen-on and "
-                   "--build-on out");
+                   "state them with srun or ssh in ridge-project.toml, and leave --measure-on, --build-on, --screen-on "
+                   "and --replicate-on out");
 }
 
 Machines machines_of(const record::CampaignSpec& spec) {
-  return {extra_text(spec, kBuildOnKey), extra_text(spec, kMeasureOnKey), extra_text(spec, kScreenOnKey)};
+  return {.build = extra_text(spec, kBuildOnKey),
+          .measure = extra_text(spec, kMeasureOnKey),
+          .screen = extra_text(spec, kScreenOnKey),
+          .replicate = extra_text(spec, kReplicateOnKey)};
 }
 
 }  // namespace ridge::campaign

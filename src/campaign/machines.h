@@ -12,16 +12,19 @@ namespace ridge::campaign {
 inline constexpr const char* kBuildOnKey = "build_on";
 inline constexpr const char* kMeasureOnKey = "measure_on";
 inline constexpr const char* kScreenOnKey = "screen_on";
+inline constexpr const char* kReplicateOnKey = "replicate_on";
 
-// As in execute/make_executor.h. Empty: beside the engine; of `build` and `screen`: where it measures.
+// As in execute/make_executor.h. Empty: beside the engine; of `build` and `screen`: where it measures; of `replicate`:
+// nowhere.
 struct Machines {
-  std::string build, measure;
-  std::string screen;  // devices of the kind that measures; the configurations of a sweep are dealt to them
-  // Whether others take part than the worker beside the engine that sees all devices.
+  std::string build = {}, measure = {};
+  std::string screen = {};     // devices of the kind that measures; the configurations of a sweep are dealt to them
+  std::string replicate = {};  // where the final comparison is made once more
+  // Whether others take part in its rounds than the worker beside the engine that sees all devices.
   [[nodiscard]] bool elsewhere() const;
 };
 
-// Refuses what is no place to run, and what a project's own commands cannot be sent to.
+// Refuses what is no place to run, what a project's own commands cannot be sent to, and a replica on the device itself.
 Status set_machines(record::CampaignSpec& spec, const Machines& machines);
 Error no_place_of_a_project();
 Machines machines_of(const record::CampaignSpec& spec);

@@ -231,6 +231,7 @@ std::vector<Session> sessions_of(const Event& event) {
     case EventKind::kEvaluated: return sessions_in<record::Evaluated>(event);
     case EventKind::kCalibrated: return sessions_in<record::Calibrated>(event);
     case EventKind::kFinal: return sessions_in<record::Final>(event);
+    case EventKind::kReplicated: return sessions_in<record::Replicated>(event);
     default: return {};
   }
 }

@@ -7,9 +7,11 @@
 #include "campaign/ledger.h"
 #include "campaign/project_table.h"
 #include "campaign/render.h"
+#include "campaign/replica.h"
 #include "campaign/score.h"
 #include "campaign/state.h"
 #include "campaign/target.h"
+#include "journal/replica.h"
 #include "record/json.h"
 
 namespace ridge::campaign {
@@ -123,6 +125,22 @@ std::string directions_to_try(const State& state, const Ending& ending) {
   return text.empty() ? "None is known: every declared tunable was measured, and no review named another.\n" : text;
 }
 
+// Comes last of an ending: the log of a campaign that was halted before it goes on with it.
+std::string replica_block(const State& state, const record::Final& measured, const record::Replicated& replicated) {
+  std::string text = fmt::format("### On another device\n\n- {}\n\n", cell(replica_text(state, measured, replicated)));
+  const std::vector<record::ReplicaRow> rows = compare_effects(measured.effects, replicated.effects);
+  if (rows.empty()) return text;
+  const auto interval = [](const record::Effect& effect) {
+    return fmt::format("{:.3f}x ({:.3f}x to {:.3f}x)", effect.ratio, effect.low, effect.high);
+  };
+  text += "| Shape | This device | The other | Differs |\n|---|---|---|---|\n";
+  for (const record::ReplicaRow& row : rows) {
+    text += fmt::format("| {} | {} | {} | {} |\n", cell(row.label), interval(row.here), interval(row.there),
+                        row.differs.empty() ? "no" : row.differs);
+  }
+  return text + "\n";
+}
+
 // Current best, directions, ineffective ones and the final report, as they stood after `rounds` rounds.
 std::string ending_block(const State& state, const Ending& ending) {
   double product = 1.0;
@@ -162,7 +180,8 @@ std::string ending_block(const State& state, const Ending& ending) {
   }
   text +=
       fmt::format("- Product of the accepted gains: {:.3f}x\n\n### Effective directions\n\n{}\n", product, effective);
-  return text + attribution_block(ledger_of(state, ending.rounds), accepted == 0 ? 1.0 : ratio);
+  text += attribution_block(ledger_of(state, ending.rounds), accepted == 0 ? 1.0 : ratio);
+  return ending.replicated ? text + replica_block(state, measured, *ending.replicated) : text;
 }
 
 std::string trend_row(const std::string& round, std::string_view status, const std::string& description,
@@ -179,8 +198,8 @@ std::string render_optimize_log(const State& state) {
   std::string text = basic_information(state) + baseline_block(state);
   std::vector<Ending> endings = state.endings;
   if (state.final_measurement && state.termination) {
-    endings.push_back(
-        {state.ended_at, *state.termination, *state.final_measurement, state.rounds.size(), state.escalations.size()});
+    endings.push_back({state.ended_at, *state.termination, *state.final_measurement, state.rounds.size(),
+                       state.escalations.size(), state.replicated});
   }
   std::size_t ending = 0;
   for (std::size_t i = 0; i <= state.rounds.size(); ++i) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "campaign/state.h"
 #include "stats/summary.h"
 
 namespace ridge::campaign {
@@ -12,6 +11,10 @@ constexpr double kUntimed = 2.0;         // launches of each session that are ve
 constexpr double kLeastOverhead = 0.05;  // seconds
 constexpr double kWorkerSeconds = 0.5;   // starting a worker, opening its device and reading its answer
 constexpr double kLeastLaunchFactor = 1.0;
+constexpr std::int64_t kFewestFinals = 3, kMostFinals = 8;
+constexpr double kFinalSeconds = 120.0;  // without a wall budget
+constexpr double kFinalShare = 0.15;     // of the wall budget
+constexpr std::int64_t kQuickQuads = 2;  // a quick look has no more in a session
 
 double launches_of(std::int64_t quads, std::int64_t launches) {
   return static_cast<double>(4 * quads * launches) + kUntimed;
@@ -73,6 +76,20 @@ SessionCost measured_cost(const record::Baseline& baseline) {
   }
   cost.overhead = std::max(kLeastOverhead, wall - cost.launch_factor * launch * work);
   return cost;
+}
+
+double seconds_of_final(const State& state) {
+  return state.wall_budget > 0 ? kFinalShare * state.wall_budget : kFinalSeconds;
+}
+
+// The mean of a fast and a slow launch is about half of the slow one.
+SessionSize size_of_final(const State& state, double allowed) {
+  if (!state.baseline) return {};
+  const double slow = launch_seconds(state.baseline->evaluation.roofline);
+  const double both = (slow + launch_seconds(state.incumbent.roofline)) / 2;
+  record::Protocol protocol = state.spec().protocol;
+  protocol.max_quads = std::min(protocol.max_quads, kQuickQuads);
+  return fit_sessions(both, allowed, kFewestFinals, kMostFinals, protocol, measured_cost(*state.baseline));
 }
 
 }  // namespace ridge::campaign

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "campaign/state.h"
 #include "record/journal.h"
 #include "record/measurement.h"
 
@@ -34,5 +35,10 @@ struct SessionSize {
 // `launch_seconds`: one launch of every shape, averaged over the two arms.
 SessionSize fit_sessions(double launch_seconds, double allowed, std::int64_t fewest, std::int64_t most,
                          const record::Protocol& protocol, const SessionCost& cost = {});
+
+// Of best against baseline at the end, in at most `allowed` seconds. Nothing before the baseline is measured.
+SessionSize size_of_final(const State& state, double allowed);
+// The share of the wall budget that may go into it, in seconds.
+double seconds_of_final(const State& state);
 
 }  // namespace ridge::campaign

@@ -8,6 +8,7 @@
 #include "campaign/decide.h"
 #include "campaign/files.h"
 #include "campaign/render.h"
+#include "campaign/replica.h"
 #include "campaign/rules/rule.h"
 #include "campaign/session_size.h"
 #include "campaign/state.h"
@@ -23,27 +24,10 @@ using record::WorkerRequest;
 using record::WorkerResponse;
 using record::WorkerTask;
 
-constexpr std::int64_t kFewestFinals = 3, kMostFinals = 8;
-constexpr double kFinalSeconds = 120.0;  // without a wall budget
-constexpr double kFinalShare = 0.15;     // of the wall budget
-constexpr double kReportSeconds = 2.0;
-constexpr int kFinalTries = 2;
 const char* const kBestName = "the best kernel";  // of a bench
-constexpr std::int64_t kQuickQuads = 2;           // a quick look has no more in a session
 constexpr double kPeerShare = 0.06;               // of the wall budget, for the peers
 constexpr double kPeerSeconds = 30.0;             // at most, and without a wall budget
 constexpr double kLeastPeerSeconds = 3.0;
-
-// Best against baseline: the mean of a fast and a slow launch is about half of the slow one.
-SessionSize final_size(const State& state) {
-  if (!state.baseline) return {};
-  const double slow = launch_seconds(state.baseline->evaluation.roofline);
-  const double both = (slow + launch_seconds(state.incumbent.roofline)) / 2;
-  const double allowed = state.wall_budget > 0 ? kFinalShare * state.wall_budget : kFinalSeconds;
-  record::Protocol protocol = state.spec().protocol;
-  protocol.max_quads = std::min(protocol.max_quads, kQuickQuads);
-  return fit_sessions(both, allowed, kFewestFinals, kMostFinals, protocol, measured_cost(*state.baseline));
-}
 
 // For the comparison with other implementations; 0 where the budget is too short for one.
 double peer_seconds(const State& state) {
@@ -76,8 +60,9 @@ TerminationInput Engine::termination_input() const {
   input.stop_requested = stop_file_exists() || (rounds && state_.rounds_closed() >= *rounds);
   input.active = journal_.active();
   const bool needed = state_.incumbent.round > 1;  // nothing to measure while the baseline stands
-  input.reserve = kReportSeconds + peer_seconds(state_) + (needed ? 1.2 * final_size(state_).seconds : 0.0) +
-                  shortest_round(state_);
+  const double comparisons = needed ? 1.0 + (replica_asked(state_) ? 1.0 : 0.0) : 0.0;
+  input.reserve = kReportSeconds + peer_seconds(state_) +
+                  comparisons * 1.2 * size_of_final(state_, seconds_of_final(state_)).seconds + shortest_round(state_);
   return input;
 }
 
@@ -95,11 +80,13 @@ WorkerRequest Engine::request(WorkerTask task) const {
 }
 
 // Runs a request; a worker that died is tried once more, because that is the harness's fault and not the campaign's.
-Result<WorkerResponse> Engine::work(const WorkerRequest& request) {
+Result<WorkerResponse> Engine::work(const WorkerRequest& request) { return work_by(services_.executor, request); }
+
+Result<WorkerResponse> Engine::work_by(execute::Executor& executor, const WorkerRequest& request) {
   // Waiting for the device or for a quiet machine is no active time, while it lasts as well as afterwards.
-  double discounted = services_.executor.waited();
+  double discounted = executor.waited();
   const auto discount = [&] {
-    const double waited = services_.executor.waited();
+    const double waited = executor.waited();
     journal_.discount(waited - discounted);
     discounted = waited;
   };
@@ -115,7 +102,7 @@ Result<WorkerResponse> Engine::work(const WorkerRequest& request) {
     return level == StopLevel::kNow || now - stop_seen_ > options_.unit_grace;
   };
   for (int attempt = 0;; ++attempt) {
-    Result<WorkerResponse> response = services_.executor.run(request, on_progress, should_stop);
+    Result<WorkerResponse> response = executor.run(request, on_progress, should_stop);
     discount();
     if (response && response->error.empty()) return response;
     if (!response && should_stop()) {
@@ -142,6 +129,19 @@ Status Engine::conclude() {
   return ok_status();
 }
 
+// Best against baseline in sessions of that size; without a limit of time.
+WorkerRequest Engine::final_request(const SessionSize& size) const {
+  WorkerRequest request = this->request(WorkerTask::kEvaluate);
+  request.incumbent = state_.baseline->candidate;
+  request.candidates = {state_.incumbent.candidate};
+  request.quick_look = true;
+  request.sessions = size.sessions;
+  request.protocol.max_quads = size.quads;
+  request.protocol.max_launches = size.launches;
+  request.time_limit = 0;
+  return request;
+}
+
 Status Engine::measure_final() {
   record::Final final_measurement;
   const record::Candidate& initial = state_.baseline->candidate;
@@ -151,15 +151,7 @@ Status Engine::measure_final() {
   final_measurement.product_of_accepted = state_.product_of_accepted;
   if (initial.id() != best.id()) {
     RIDGE_CHECK_OK(intend("final", "measure the best against the baseline once more"));
-    WorkerRequest request = this->request(WorkerTask::kEvaluate);
-    request.incumbent = initial;
-    request.candidates = {best};
-    request.quick_look = true;
-    const SessionSize size = final_size(state_);
-    request.sessions = size.sessions;
-    request.protocol.max_quads = size.quads;
-    request.protocol.max_launches = size.launches;
-    request.time_limit = 0;
+    WorkerRequest request = final_request(size_of_final(state_, seconds_of_final(state_)));
     if (state_.wall_budget > 0) {
       request.time_limit = std::max(state_.wall_budget - journal_.active() - kReportSeconds, kShortestRequest);
     }

@@ -5,6 +5,7 @@
 #include "campaign/decide.h"
 #include "campaign/escalate.h"
 #include "campaign/profile_hook.h"
+#include "campaign/replica.h"
 
 namespace ridge::campaign {
 namespace {
@@ -42,6 +43,8 @@ constexpr Transition kTable[] = {
      [](const State& s) { return !profile_trigger(s).empty(); }},
     {Due::kNothing, Phase::kDone, "nothing", "the report is written",
      [](const State& s) { return s.reported.has_value(); }},
+    {Due::kReplicate, Phase::kReport, "measure the best against the baseline on another device",
+     "the final measurement is recorded, and the manifest has replicate_on", replica_due},
     {Due::kReport, Phase::kReport, "write the report", "the final measurement is recorded",
      [](const State& s) { return s.final_measurement.has_value(); }},
     {Due::kMeasureFinal, Phase::kReport, "measure the best against the baseline", "a termination condition holds",

@@ -27,6 +27,7 @@ enum class Due {
   kEvaluate,
   kDecide,
   kMeasureFinal,
+  kReplicate,
   kReport,
   kNothing
 };

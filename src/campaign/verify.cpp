@@ -13,6 +13,7 @@
 #include "campaign/lineage.h"
 #include "campaign/plausible.h"
 #include "campaign/render.h"
+#include "campaign/replica.h"
 #include "campaign/state.h"
 #include "record/json.h"
 #include "report/report.h"
@@ -237,6 +238,11 @@ Result<ReplayReport> replay_events(std::span<const record::Event> events) {
       if (record::to_json(stored.effects) != record::to_json(again)) {
         report.differences.push_back("the final effects are not what their samples give");
       }
+    }
+    if (event.kind == record::EventKind::kReplicated && state.final_measurement) {
+      RIDGE_TRY(stored, record::from_json<record::Replicated>(event.payload));
+      if (std::string why = replica_objection(state, stored); !why.empty())
+        report.differences.push_back(std::move(why));
     }
     RIDGE_CHECK_OK(apply(state, event));
   }

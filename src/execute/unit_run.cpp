@@ -74,6 +74,8 @@ class UnitRun {
       return make_error(ErrorCode::kConflict, "unit {} was stopped", turn_.key);
     if (!response) return fail(response.error(), response.error().code != ErrorCode::kTimeout);
     if (response->environment) response->environment->facts["node.host"] = host_.place.host;
+    if (response->environment && !host_.place.driver.empty())
+      response->environment->facts["node.driver"] = host_.place.driver;
     const double took = host_.clock.monotonic() - begun;
     record::UnitResult result{1, turn_.attempt, host_.place, took, executor->waited(), offset_, std::move(*response)};
     RIDGE_CHECK_OK(write_once(folder_.result(turn_.key), record::to_line(result)));

@@ -232,6 +232,16 @@ Status on_final(State& state, const Event& event) {
   return ok_status();
 }
 
+Status on_replicated(State& state, const Event& event) {
+  if (!state.final_measurement) return impossible(event, "there is no final measurement");
+  if (state.replicated || state.reported) return impossible(event, "it is measured once, before the report");
+  RIDGE_TRY(replicated, payload<record::Replicated>(event));
+  if (replicated.effects.empty() == replicated.note.empty())
+    return impossible(event, "it has effects, or says why it has none");
+  state.replicated = std::move(replicated);
+  return ok_status();
+}
+
 Status on_budget(State& state, const Event& event) {
   RIDGE_TRY(change, payload<record::BudgetChange>(event));
   state.wall_budget = change.wall_budget;
@@ -239,12 +249,13 @@ Status on_budget(State& state, const Event& event) {
   state.occurrences.push_back({event.time, event.kind, change});
   // More budget reopens a campaign that had ended.
   if (state.termination && state.final_measurement) {
-    state.endings.push_back(
-        {state.ended_at, *state.termination, *state.final_measurement, state.rounds.size(), state.escalations.size()});
+    state.endings.push_back({state.ended_at, *state.termination, *state.final_measurement, state.rounds.size(),
+                             state.escalations.size(), state.replicated});
   }
   state.checked = false;
   state.termination.reset();
   state.final_measurement.reset();
+  state.replicated.reset();
   state.reported.reset();
   state.exhausted.reset();
   return ok_status();
@@ -384,6 +395,7 @@ constexpr Handler kHandlers[] = {
     {EventKind::kEscalated, on_escalated},
     {EventKind::kMasked, on_masked},
     {EventKind::kProfiled, on_profiled},
+    {EventKind::kReplicated, on_replicated},
 };
 
 std::map<std::string, std::int64_t> changed_defines(const record::Candidate& from, const record::Candidate& to) {

@@ -87,6 +87,7 @@ struct Ending {
   record::Termination termination;
   record::Final final_measurement;
   std::size_t rounds = 0, escalations = 0;  // closed and gathered by then
+  std::optional<record::Replicated> replicated = {};
 };
 
 struct State {
@@ -110,6 +111,7 @@ struct State {
   std::optional<record::Termination> termination;  // the last check
   bool checked = false;                            // termination was checked since the last round was closed
   std::optional<record::Final> final_measurement;
+  std::optional<record::Replicated> replicated;  // the same on another device
   std::optional<record::Reported> reported;
   std::optional<std::string> paused;           // why, until resumed
   std::set<std::string> intents;               // keys of effects begun and not yet recorded as done

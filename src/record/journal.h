@@ -40,6 +40,7 @@ enum class EventKind {
   kEscalated,    // evidence gathered after rollbacks in a row, and the review of a stagnation
   kMasked,       // the rounds whose memory is hidden from the proposer from here on
   kProfiled,     // what a profiler saw of the incumbent, or why it saw nothing
+  kReplicated,   // the final comparison on another device, or why there is none
 };
 template <>
 struct EnumNames<EventKind> {
@@ -65,7 +66,8 @@ struct EnumNames<EventKind> {
                                                                       {EventKind::kWaived, "waived"},
                                                                       {EventKind::kEscalated, "escalated"},
                                                                       {EventKind::kMasked, "masked"},
-                                                                      {EventKind::kProfiled, "profiled"}};
+                                                                      {EventKind::kProfiled, "profiled"},
+                                                                      {EventKind::kReplicated, "replicated"}};
 };
 
 struct Created {
@@ -242,6 +244,24 @@ struct Final {
     v("product_of_accepted", self.product_of_accepted);
     v.optional("peers", self.peers);
     v.optional("peers_note", self.peers_note);
+  }
+};
+
+// The final comparison once more, on another device. Nothing is decided by it, and the campaign's result stays its own.
+struct Replicated {
+  std::string place;        // as the manifest names it
+  std::string own_host;     // of the machine that measured the campaign
+  Environment environment;  // of the other device; its host is the fact "node.host"
+  Evaluation evaluation;    // best against initial, fresh sessions, all target shapes
+  std::vector<Effect> effects;
+  std::string note;  // why there are no effects; empty: there are
+  static void fields(auto& v, auto& self) {
+    v("place", self.place);
+    v("own_host", self.own_host);
+    v("environment", self.environment);
+    v("evaluation", self.evaluation);
+    v("effects", self.effects);
+    v("note", self.note);
   }
 };
 

@@ -18,6 +18,7 @@ template struct Codec<Masked>;
 template struct Codec<Note>;
 template struct Codec<Prepared>;
 template struct Codec<Proposed>;
+template struct Codec<Replicated>;
 template struct Codec<Reported>;
 template struct Codec<RolledBack>;
 template struct Codec<Screened>;

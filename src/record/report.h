@@ -220,6 +220,38 @@ struct ReportPeer {
   }
 };
 
+// One shape of the final comparison on this device and on another one; "suite": all shapes together.
+struct ReplicaRow {
+  std::string label;
+  Effect here, there;
+  std::string differs;  // in which way; empty: they agree
+  static void fields(auto& v, auto& self) {
+    v("label", self.label);
+    v("here", self.here);
+    v("there", self.there);
+    v("differs", self.differs);
+  }
+};
+
+// The final comparison once more, on another device.
+struct ReportReplica {
+  std::string place, device;  // as the manifest names it; in words, empty where it was not reached
+  std::string kind;           // "another device", or "another device of the same kind"
+  std::string note;           // why there is none; empty: there is
+  std::string agreement;      // one sentence
+  std::vector<ReplicaRow> rows;
+  std::optional<ReportTrial> trial;
+  static void fields(auto& v, auto& self) {
+    v("place", self.place);
+    v("device", self.device);
+    v("kind", self.kind);
+    v("note", self.note);
+    v("agreement", self.agreement);
+    v("rows", self.rows);
+    v.optional("trial", self.trial);
+  }
+};
+
 struct ReportTime {
   std::string activity;  // "build", "check", "measure", ...
   double seconds = 0;
@@ -275,8 +307,9 @@ struct Report {
   std::vector<ReportRound> rounds;
   std::vector<ReportNode> lineage;  // baseline first
   std::optional<ReportTrial> final_trial;
-  std::optional<Effect> total;        // suite, best against baseline
-  std::string total_source = "none";  // final | product | none: where `total` comes from
+  std::optional<ReportReplica> replica;  // of the final measurement
+  std::optional<Effect> total;           // suite, best against baseline
+  std::string total_source = "none";     // final | product | none: where `total` comes from
   double product_of_accepted = 1;
   std::optional<Termination> termination;
   std::vector<RuleRow> rules;  // as they stood when the report was written; empty before
@@ -321,6 +354,7 @@ struct Report {
     v("rounds", self.rounds);
     v("lineage", self.lineage);
     v.optional("final_trial", self.final_trial);
+    v.optional("replica", self.replica);
     v.optional("total", self.total);
     v("total_source", self.total_source);
     v("product_of_accepted", self.product_of_accepted);

@@ -44,6 +44,7 @@ Answer how_fast(const Model& model) {
           : std::string("the product of the accepted rounds; not yet measured afresh");
   answer.lines.push_back(fmt::format("{} % interval of the mean: {}, {}.", plain(model.total->confidence * 100),
                                      interval_text(*model.total), source));
+  if (const std::string words = replica_words(model); !words.empty()) answer.lines.push_back(words + ".");
   answer.lines.push_back(
       fmt::format("The chance of any false accept is at most {}.", plain_percent(model.spec.protocol.alpha)));
   return answer;

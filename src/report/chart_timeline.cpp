@@ -26,7 +26,7 @@ const std::vector<TimelineRow>& timeline_rows() {
                                                 {"screen", "part p1", {"screened"}},
                                                 {"evaluate", "part p0", {"evaluated"}},
                                                 {"profile", "part p4", {"profiled", "escalated"}},
-                                                {"final", "part p6", {"final", "reported"}}};
+                                                {"final", "part p6", {"final", "replicated", "reported"}}};
   return rows;
 }
 

@@ -116,6 +116,23 @@ std::string shape_table(const Model& model) {
   return table.str();
 }
 
+// Both devices, shape by shape; empty where the final comparison was made on one alone.
+std::string replica_html(const Model& model) {
+  if (!model.replica) return {};
+  Table table({{"Shape"},
+               {"This device", true},
+               {"Interval", true},
+               {"The other", true},
+               {"Interval there", true},
+               {"Differs"}});
+  for (const record::ReplicaRow& row : model.replica->rows) {
+    table.row({escape_html(row.label == "suite" ? "all shapes together" : row.label), ratio_text(row.here.ratio),
+               interval_text(row.here), ratio_text(row.there.ratio), interval_text(row.there),
+               row.differs.empty() ? std::string("no") : escape_html(row.differs)});
+  }
+  return paragraph(replica_words(model) + ".") + table.str();
+}
+
 std::vector<ForestRow> forest_rows(const Model& model, const std::optional<record::Effect>& suite,
                                    std::optional<record::Effect> record::ReportShape::*effect) {
   std::vector<ForestRow> rows;
@@ -168,7 +185,7 @@ std::string standing_html(const Model& model, const std::string& shared) {
   }
   const std::string table = shape_table(model);
   if (!table.empty() && !shared.empty()) html += paragraph("Shapes, all with " + shared + ":", "shared");
-  html += table;
+  html += table + replica_html(model);
   return html.empty() ? paragraph("Nothing has been measured yet.") : html;
 }
 

@@ -98,6 +98,22 @@ std::string sessions(const record::ReportTrial& trial) {
   return folded("Sessions: " + sessions_words(trial), text + "\n");
 }
 
+// Both devices, shape by shape; empty where the final comparison was made on one alone.
+std::string replica_part(const Model& model) {
+  if (!model.replica) return {};
+  std::string text = md(replica_words(model)) + ".\n\n";
+  if (!model.replica->rows.empty()) {
+    text += head({"Shape", "This device", "Interval", "The other", "Interval", "Differs"}, "lrrrrl");
+    for (const record::ReplicaRow& one : model.replica->rows) {
+      text += row({md(one.label == "suite" ? "all shapes together" : one.label), ratio_text(one.here.ratio),
+                   interval_text(one.here), ratio_text(one.there.ratio), interval_text(one.there),
+                   one.differs.empty() ? "no" : md(one.differs)});
+    }
+    text += "\n";
+  }
+  return model.replica->trial ? text + sessions(*model.replica->trial) : text;
+}
+
 std::string sweep(const record::ReportRound& round) {
   std::string text = head({"Configuration", "Score", "Outcome"}, "lrl");
   for (const auto& entry : round.sweep) {
@@ -260,6 +276,7 @@ std::string markdown(const Model& recorded) {
   text += shapes(model, names.shared());
   text += fmt::format("Total: {}. The accepted gains multiplied together: {}.\n\n", md(total_words(model)),
                       ratio_text(model.product_of_accepted));
+  text += replica_part(model);
   text += "## Rounds\n\n";
   text += round_rows(model);
   for (const auto& round : model.rounds) text += round_part(round);

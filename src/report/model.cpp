@@ -10,6 +10,7 @@
 #include "journal/directions.h"
 #include "journal/fold.h"
 #include "journal/protocol.h"
+#include "journal/replica.h"
 #include "journal/samples.h"
 #include "report/diff.h"
 #include "report/ratios.h"
@@ -115,6 +116,7 @@ class Drawing {
   void draw_decision(record::ReportRound& target, const Round& round);
   void draw_accepted(const record::ReportRound& target, const Round& round);
   void draw_final(const record::Final& final_event, double seconds);
+  void draw_replica(const record::Final& final_event, const record::Replicated& replicated, double seconds);
   void draw_calibration(const record::Calibrated& calibrated, double seconds);
   void draw_notes();
   void draw_timeline();
@@ -425,6 +427,27 @@ void Drawing::draw_final(const record::Final& final_event, double seconds) {
   take_peers(final_event.peers);
 }
 
+// Its roofline is left out: bounds are of this device.
+void Drawing::draw_replica(const record::Final& final_event, const record::Replicated& replicated, double seconds) {
+  record::ReportReplica replica;
+  replica.place = replicated.place;
+  replica.note = replicated.note;
+  if (!replicated.environment.facts.empty()) {
+    const std::string& backend = state_.spec().backend;
+    const journal::Device there = journal::device_of(replicated.environment, backend);
+    replica.device = journal::device_text(there);
+    replica.kind = journal::kinship_words(
+        journal::kinship(journal::device_of(state_.prepared->environment, backend, replicated.own_host), there));
+  }
+  if (!replicated.evaluation.candidate.empty()) {
+    replica.trial = trial(replicated.evaluation, "replica", seconds);
+    replica.trial->roofline.clear();
+  }
+  replica.rows = journal::compare_effects(final_event.effects, replicated.effects);
+  if (!replica.rows.empty()) replica.agreement = journal::agreement_words(replica.rows);
+  model_.replica = std::move(replica);
+}
+
 void Drawing::draw_calibration(const record::Calibrated& calibrated, double seconds) {
   count(calibrated.sessions);
   double measured = 0;
@@ -635,10 +658,15 @@ Model Drawing::model(std::size_t torn_bytes) {
   for (const record::Escalated& escalated : state_.escalations) take_known(escalated);
   // An earlier end is part of what the campaign took, and no longer of what it came to.
   const std::vector<double> final_seconds = seconds_of(EventKind::kFinal);
+  const std::vector<double> replica_seconds = seconds_of(EventKind::kReplicated);
+  std::size_t replicas = 0;
   for (std::size_t i = 0; i < state_.endings.size(); ++i) {
     trial(state_.endings[i].final_measurement.evaluation, "final", final_seconds[i]);
+    if (state_.endings[i].replicated)
+      trial(state_.endings[i].replicated->evaluation, "replica", replica_seconds[replicas++]);
   }
   if (state_.final_measurement) draw_final(*state_.final_measurement, final_seconds.back());
+  if (state_.replicated) draw_replica(*state_.final_measurement, *state_.replicated, replica_seconds.back());
   fill_shapes();
   fill_total();
   fill_best();

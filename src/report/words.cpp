@@ -206,6 +206,16 @@ std::string total_words(const Model& model) {
       value);
 }
 
+std::string replica_words(const Model& model) {
+  if (!model.replica) return {};
+  const record::ReportReplica& replica = *model.replica;
+  if (replica.rows.empty()) return fmt::format("Not measured on another device ({}): {}", replica.place, replica.note);
+  const record::Effect& suite = replica.rows.front().there;
+  return fmt::format("On {}, {}: {} ({} % interval {}, {}); {}", replica.kind, replica.device, ratio_text(suite.ratio),
+                     plain(suite.confidence * 100), interval_text(suite), plural(suite.sessions, "session"),
+                     replica.agreement);
+}
+
 std::string summary(const Model& model) {
   if (!model.baseline) return "Nothing has been measured yet. " + model.detail;
   const double before = geomean_speed_before(model), after = geomean_speed_after(model);

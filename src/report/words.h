@@ -35,6 +35,9 @@ std::string usage_words(const record::Usage& usage);
 // The chance that any accepted round is not a real gain, and how much of the budget is used.
 std::string error_statement(const Model& model);
 std::string total_words(const Model& model);
+// The final comparison on another device and whether it agrees, or why there is none, a sentence without its full stop;
+// empty where none was asked for.
+std::string replica_words(const Model& model);
 std::string round_state(const record::ReportRound& round);
 bool not_measured(const record::ReportRound& round);
 std::string rounds_words(const Model& model);  // "4 accepted, 5 rolled back, 1 not settled, 1 not measured"

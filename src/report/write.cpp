@@ -36,6 +36,8 @@ std::string status_text(const Model& recorded, std::size_t last_rounds) {
     text += fmt::format("  {:<30} {} of {}\n", "Budget used", duration_text(model.active_seconds),
                         duration_text(model.spec.wall_budget));
   }
+  if (const std::string words = replica_words(model); !words.empty())
+    text += fmt::format("\n{}\n", one_line(words, 400));
   if (model.rounds.empty()) return text;
   const std::size_t shown = std::min(last_rounds, model.rounds.size());
   text +=

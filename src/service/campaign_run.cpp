@@ -177,12 +177,12 @@ Result<Ran> drive_campaign(const Context& context, const fs::path& directory, co
   SystemClock clock;
   const campaign::Engine* running = nullptr;
   const campaign::Machines machines = campaign::machines_of(state.spec());
-  std::unique_ptr<execute::Executor> executor;
+  std::unique_ptr<execute::Executor> executor, replica;
+  record::CampaignSpec again = state.spec();
+  RIDGE_CHECK_OK(campaign::set_machines(again, machines));  // a manifest may be written by hand
+  const AskedBy asked{"campaign-" + state.first_hash.substr(0, 16), [&] { return scope_of(running->state()); }, wait};
   if (machines.elsewhere()) {
-    record::CampaignSpec again = state.spec();
-    RIDGE_CHECK_OK(campaign::set_machines(again, machines));  // a manifest may be written by hand
-    const std::string owner = "campaign-" + state.first_hash.substr(0, 16);
-    RIDGE_TRY(worker, worker_on(context, machines, clock, {owner, [&] { return scope_of(running->state()); }, wait}));
+    RIDGE_TRY(worker, worker_on(context, machines, clock, asked));
     const bool unnamed = execute::is_default(machines.measure);
     executor = make_profiling_executor(context, std::move(worker),
                                        {.backend = state.spec().backend, .elsewhere = unnamed ? "" : machines.measure});
@@ -191,6 +191,12 @@ Result<Ran> drive_campaign(const Context& context, const fs::path& directory, co
   } else {
     RIDGE_TRY(inner, executor_of(context, state, directory, run, options.project));
     executor = considerate(context, std::move(inner), state.spec(), wait, clock);
+  }
+  if (!machines.replicate.empty()) {
+    replica = replica_on(context, machines.replicate, clock, asked);
+    if (execute::is_local(machines.replicate)) {
+      replica = considerate(context, std::move(replica), state.spec(), wait, clock);
+    }
   }
   Narrator narrator(context, directory, state, clock);
   options.directory = directory;
@@ -205,9 +211,10 @@ Result<Ran> drive_campaign(const Context& context, const fs::path& directory, co
     options.earlier = [&](const campaign::State& now) { return earlier_looks(context, now, kLooksForSearch); };
   options.on_progress = [&](const campaign::EngineProgress& progress) { narrator.show(progress); };
   options.stop_level = [&] { return stop_level(context); };
-  RIDGE_TRY(engine,
-            campaign::Engine::open(std::move(options),
-                                   campaign::Services{.executor = *executor, .proposer = proposer, .clock = clock}));
+  RIDGE_TRY(engine, campaign::Engine::open(
+                        std::move(options),
+                        campaign::Services{
+                            .executor = *executor, .proposer = proposer, .clock = clock, .replica = replica.get()}));
   running = engine.get();
   narrator.begin(*engine);
   Result<campaign::RunResult> result = engine->run();

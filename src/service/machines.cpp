@@ -31,6 +31,19 @@ class SharedWorker final : public execute::Executor {
   std::shared_ptr<execute::Executor> worker_;
 };
 
+// A place that cannot be used, and why.
+class Unusable final : public execute::Executor {
+ public:
+  explicit Unusable(Error why) : why_(std::move(why)) {}
+  Result<record::WorkerResponse> run(const record::WorkerRequest&, const execute::OnProgress&,
+                                     const execute::ShouldStop&) override {
+    return why_;
+  }
+
+ private:
+  Error why_;
+};
+
 execute::ExecutorSetting setting_of(const Context& context, const AskedBy& asked) {
   execute::ExecutorSetting setting;
   setting.worker_program = context.worker_program;
@@ -68,6 +81,18 @@ Result<std::unique_ptr<execute::Executor>> worker_on(const Context& context, con
   RIDGE_TRY(measures, execute::make_executor(measure, clock, setting));
   routes.measure = std::move(measures);
   return execute::make_routed_executor(std::move(routes));
+}
+
+std::unique_ptr<execute::Executor> replica_on(const Context& context, const std::string& place, Clock& clock,
+                                              AskedBy asked) {
+  if (execute::is_default(place)) return local_executor(context);
+  execute::ExecutorSetting setting = setting_of(context, asked);
+  setting.owner += "-replica";
+  setting.one_device = true;
+  auto made = execute::make_executor(place, clock, setting);
+  if (made) return std::move(*made);
+  if (context.on_note) context.on_note(fmt::format("{} cannot be used: {}", place, made.error().text()));
+  return std::make_unique<Unusable>(made.error());
 }
 
 Result<Context> context_on(const Context& context, const campaign::Machines& machines) {

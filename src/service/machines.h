@@ -22,6 +22,11 @@ struct AskedBy {
 Result<std::unique_ptr<execute::Executor>> worker_on(const Context& context, const campaign::Machines& machines,
                                                      Clock& clock, AskedBy asked);
 
+// What makes the final comparison of a campaign once more. A place that cannot be used is no error: it is said now, and
+// is the answer to every request, so that the campaign ends with a note.
+std::unique_ptr<execute::Executor> replica_on(const Context& context, const std::string& place, Clock& clock,
+                                              AskedBy asked);
+
 // The same context with that worker, for one command.
 Result<Context> context_on(const Context& context, const campaign::Machines& machines);
 

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "campaign/campaign.h"
 #include "campaign/files.h"
+#include "campaign/replica.h"
 #include "record/json.h"
 #include "service/progress.h"
 
@@ -23,6 +24,7 @@ record::WatchLine line_of(const record::Event& event, const campaign::State& aft
     const record::Profiled& profiled = after.profiles.back();
     line.text = profiled.report ? profiled.report->verdict : profiled.note;
   }
+  if (event.kind == record::EventKind::kReplicated) line.text = campaign::replica_text(after, *after.replicated);
   if (event.kind == record::EventKind::kPaused) line.text = *after.paused;
   if (event.kind == record::EventKind::kTermination) line.text = after.termination->detail;
   if (event.kind == record::EventKind::kIntent) {

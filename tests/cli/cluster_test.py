@@ -22,6 +22,7 @@ import one_node_slurm
 RIDGE = pathlib.Path(sys.argv.pop(1)).resolve()
 SHAPES = ["m=32", "n=32", "k=32"]
 TRIES = ["--max-iterations", "1", "--seed", "3", "--planned", "2", "--wait-for-quiet", "1s", "--no-git", "--yes"]
+FAR = 'exec unshare --uts sh -c \'hostname far; exec sh -c "$0"\' "$*"'  # as a machine of another name
 
 
 class Base(unittest.TestCase):
@@ -80,6 +81,10 @@ class Places(Base):
         self.environment["PATH"] = str(self.folder)
         self.assertIn("Slurm is not here", self.run_ridge(*self.optimize("a", "--measure-on", "slurm"), code=3))
 
+    def test_a_replica_is_of_another_device(self):
+        self.assertIn("is the device that the campaign measures on", self.run_ridge(*self.optimize("a", "--replicate-on", "local"), code=2))
+        self.assertIn("replicate_on: \"pbs\" is no place to run", self.run_ridge(*self.optimize("a", "--replicate-on", "pbs"), code=2))
+
     def test_a_project_states_its_own_commands(self):
         project = pathlib.Path(__file__).parents[2] / "examples/project_cpp"
         words = ("optimize", "rowsum", "--project", project, "--yes", "--measure-on", "ssh:a")
@@ -116,10 +121,11 @@ class Ssh(Base):
                    "sshd answers")
         return f"near,config={folder}/config,folder={self.folder}/there"
 
-    def stand_in(self):
+    def stand_in(self, run='exec sh -c "$*"'):
+        """An ssh that runs the command here, by the line `run`."""
         programs = self.folder / "programs"
         programs.mkdir()
-        (programs / "ssh").write_text("#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nshift 2\nexec sh -c \"$*\"\n")
+        (programs / "ssh").write_text(f'#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift 2\n{run}\n')
         (programs / "ssh").chmod(0o755)
         self.environment["PATH"] = f"{programs}:{self.environment['PATH']}"
         return f"near,folder={self.folder}/there"
@@ -154,6 +160,43 @@ class Ssh(Base):
             self.assertEqual(len({row["candidate"] for row in look["rows"]}), len(look["rows"]))
         self.check_record("shared", self.effects("shared"))
         self.assertIn("screen_on", (self.folder / "shared/manifest.yaml").read_text())
+
+    def replica(self, name):
+        events = self.events(name)
+        self.assertEqual([event["kind"] for event in events[-4:]], ["intent", "replicated", "intent", "reported"])
+        return events[-3]["payload"]
+
+    def test_the_end_is_measured_again_on_another_machine(self):
+        named = ["unshare", "--uts", "sh", "-c", "hostname far && hostname"]
+        if not shutil.which("unshare") or subprocess.run(named, capture_output=True, text=True).stdout.strip() != "far":
+            self.skipTest("no machine of another name can be played here (unshare --uts)")
+        place = f"ssh:{self.stand_in(FAR)},ridge={RIDGE}"
+        self.run_ridge(*self.optimize("a", "--replicate-on", place))
+        replica = self.replica("a")
+        self.assertEqual(replica["note"], "")
+        self.assertEqual(replica["environment"]["facts"]["node.host"], "far")
+        self.assertEqual([effect["label"] for effect in replica["effects"]], ["suite", "m=32 n=32 k=32"])
+        self.assertGreaterEqual(len(replica["evaluation"]["sessions"]), 3)
+        self.assertIn("replicate_on: ", (self.folder / "a/manifest.yaml").read_text())
+        for command in ("verify", "replay"):
+            self.run_ridge("campaign", command, "a")
+        self.assertIn("On another device of the same kind, ", self.run_ridge("campaign", "status", "a"))
+        report = json.loads(self.run_ridge("campaign", "status", "a", "--json"))["replica"]
+        self.assertEqual(len(report["rows"]), 2)
+        self.assertRegex(report["agreement"], "it (agrees|differs) on")
+        self.assertIn("of host far", (self.folder / "a/report/REPORT.md").read_text())
+        self.assertEqual(list((self.folder / "there").glob("campaign-*-replica/units/*")), [], "what was fetched is gone there")
+
+    def test_the_same_machine_is_named_and_the_campaign_ends(self):
+        self.run_ridge(*self.optimize("a", "--replicate-on", f"ssh:{self.stand_in()},ridge={RIDGE}"))
+        self.assertIn("is the device that the campaign measured on", self.replica("a")["note"])
+        self.assertIn("Not measured on another device", self.run_ridge("campaign", "status", "a"))
+
+    def test_a_machine_that_is_not_reached_at_the_end_is_a_note(self):
+        place = self.stand_in("echo 'near: No route to host' >&2; exit 255")
+        self.run_ridge(*self.optimize("a", "--replicate-on", f"ssh:{place}"))
+        self.assertIn("near: No route to host", self.replica("a")["note"])
+        self.run_ridge("campaign", "verify", "a")
 
     def test_a_machine_that_does_not_let_us_in_is_an_error_with_the_command_to_try(self):
         programs = self.folder / "programs"

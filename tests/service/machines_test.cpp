@@ -43,20 +43,47 @@ TEST(Machines, AreKeptInTheManifestAndRefusedWithTheirKey) {
 TEST(Machines, ThatLookAreOfTheKindThatMeasures) {
   record::CampaignSpec spec;
   spec.backend = "cuda";
-  ASSERT_TRUE(campaign::set_machines(spec, {"", "", "local:0,1"}));
+  ASSERT_TRUE(campaign::set_machines(spec, {.screen = "local:0,1"}));
   EXPECT_EQ(campaign::machines_of(spec).screen, "local:0,1");
   EXPECT_TRUE(campaign::machines_of(spec).elsewhere());
   record::CampaignSpec other;
   other.backend = "cuda";
-  EXPECT_THAT(campaign::set_machines(other, {"", "ssh:gpu1", "local:0,1"}).error().text(),
+  EXPECT_THAT(campaign::set_machines(other, {.measure = "ssh:gpu1", .screen = "local:0,1"}).error().text(),
               HasSubstr("screen_on local:0,1 is this machine, and measure_on is ssh:gpu1"));
-  EXPECT_TRUE(campaign::set_machines(other, {"", "ssh:gpu1", "ssh:gpu1,gpu2"}));
+  EXPECT_TRUE(campaign::set_machines(other, {.measure = "ssh:gpu1", .screen = "ssh:gpu1,gpu2"}));
   record::CampaignSpec processor;
   processor.backend = "cpu";
-  EXPECT_THAT(campaign::set_machines(processor, {"", "", "local:0,1"}).error().text(),
+  EXPECT_THAT(campaign::set_machines(processor, {.screen = "local:0,1"}).error().text(),
               HasSubstr("names GPUs, and the campaign is on cpu"));
-  EXPECT_THAT(campaign::set_machines(processor, {"", "", "pbs:x"}).error().text(),
+  EXPECT_THAT(campaign::set_machines(processor, {.screen = "pbs:x"}).error().text(),
               HasSubstr("screen_on: \"pbs:x\" is no place to run"));
+}
+
+TEST(Machines, TheReplicaIsOfAnotherDevice) {
+  record::CampaignSpec spec;
+  ASSERT_TRUE(campaign::set_machines(spec, {.replicate = "ssh:other"}));
+  EXPECT_EQ(campaign::machines_of(spec).replicate, "ssh:other");
+  EXPECT_FALSE(campaign::machines_of(spec).elsewhere()) << "the campaign is measured here";
+  record::CampaignSpec there;
+  ASSERT_TRUE(campaign::set_machines(there, {.measure = "ssh:other", .replicate = "local"}));
+  EXPECT_EQ(campaign::machines_of(there).replicate, "local");
+  record::CampaignSpec here;
+  const Status refused = campaign::set_machines(here, {.replicate = "local"});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().text(), HasSubstr("replicate_on: local is the device that the campaign measures on"));
+  EXPECT_FALSE(campaign::set_machines(here, {.replicate = "pbs:x"}));
+}
+
+TEST(Machines, AReplicaThatCannotBeMadeIsSaidNowAndIsTheAnswerToEveryRequest) {
+  Front front;
+  std::vector<std::string> notes;
+  front.context.on_note = [&](std::string_view text) { notes.emplace_back(text); };
+  SystemClock clock;
+  const auto replica = replica_on(front.context, "scripted:/absent", clock, {"campaign-1", [] { return "x"; }, 0});
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_THAT(notes[0], HasSubstr("scripted:/absent cannot be used: "));
+  EXPECT_FALSE(replica->run({}, {}, {}));
+  EXPECT_TRUE(front.worker.requests().empty());
 }
 
 TEST(Machines, AskTheOtherWorkerForWhatNeedsADevice) {
