@@ -8,6 +8,7 @@
 #include "campaign/iterations.h"
 #include "campaign/lineage.h"
 #include "campaign/render.h"
+#include "record/json.h"
 
 namespace ridge::campaign {
 namespace {
@@ -44,8 +45,10 @@ Status keep_version(const State& state, const record::Iteration& one, const fs::
   const Round* round = round_numbered(state, number);
   if (round == nullptr) return ok_status();
   RIDGE_CHECK_OK(write_if_new(workspace / "plans" / (one.version + "_plan.md"), plan_text(one.version, *round)));
-  const record::Candidate* candidate = round->last().candidate();
-  return candidate == nullptr ? ok_status() : keep_kernel(folder, *candidate);
+  const Attempt& last = round->last();
+  if (const record::Candidate* candidate = last.candidate()) return keep_kernel(folder, *candidate);
+  // A sweep of which nothing was worth measuring: what was looked at.
+  return last.screened ? write_if_new(folder / "sweep.json", record::to_pretty(*last.screened)) : ok_status();
 }
 
 bool is_kept(const std::string& path) {
