@@ -6,6 +6,8 @@
 
 #include <fmt/ranges.h>
 
+#include "base/error.h"
+#include "execute/make_executor.h"
 #include "record/json.h"
 #include "record/tuned_folder.h"
 #include "say.h"
@@ -20,6 +22,7 @@ using service::is_disturbed;
 
 struct TuneOptions {
   service::TuneRequest request;
+  std::string devices;  // short for a place
   bool forget = false;
 };
 
@@ -42,10 +45,35 @@ int forget(const Context& context) {
                             *removed == 1 ? "" : "s", record::tuned_folder(context.cache_directory.string()).string()));
 }
 
+// Where the lines are, and for which machines.
+void say_where_kept(const Context& context, const std::vector<record::TunedChoice>& choices, const std::string& place) {
+  const auto folder = record::tuned_folder(context.cache_directory);
+  const auto measured = std::ranges::find_if(choices, [](const auto& one) { return !one.device.empty(); });
+  if (execute::is_local(place) || measured == choices.end()) {
+    say("Kept in {}; dispatch prefers them from the next process on.\n", folder.string());
+    return;
+  }
+  say("Kept in {}: the table of {}, measured on {}. On such a device dispatch prefers them from the next process on.\n",
+      (folder / record::tuned_file_name(measured->device)).string(), measured->device, place);
+}
+
+Result<service::TuneRequest> request_of(const TuneOptions& options) {
+  service::TuneRequest request = options.request;
+  if (options.devices.empty()) return request;
+  if (!request.measure_on.empty()) {
+    return with_hint(invalid("--devices {} and --measure-on {} both say where", options.devices, request.measure_on),
+                     "leave one out");
+  }
+  request.measure_on = "local:" + options.devices;
+  return request;
+}
+
 int tune(const Context& context, const TuneOptions& options) {
   if (options.forget) return forget(context);
-  const bool keep_disturbed = options.request.keep_disturbed;
-  const Result<std::vector<record::TunedChoice>> tuned = service::tune(context, options.request);
+  const Result<service::TuneRequest> request = request_of(options);
+  if (!request) return fail(request.error());
+  const bool keep_disturbed = request->keep_disturbed;
+  const Result<std::vector<record::TunedChoice>> tuned = service::tune(context, *request);
   if (!tuned) return fail(tuned.error());
   const std::vector<record::TunedChoice>& choices = *tuned;
   if (globals().json) {
@@ -58,10 +86,7 @@ int tune(const Context& context, const TuneOptions& options) {
           "keep them with --keep-disturbed.\n",
           disturbed, choices.size());
     }
-    if (disturbed < std::ssize(choices) || keep_disturbed) {
-      say("Kept in {}; dispatch prefers them from the next process on.\n",
-          (context.cache_directory / "tuned").string());
-    }
+    if (disturbed < std::ssize(choices) || keep_disturbed) say_where_kept(context, choices, request->measure_on);
   }
   const auto failed = [&](const record::TunedChoice& one) {
     return one.implementation.empty() || (is_disturbed(one) && !keep_disturbed);
@@ -81,8 +106,10 @@ void define_tune(Command root) {
       .positional("case", options->request.words, "Shapes; without any, and without --shapes, the operator's own",
                   false)
       .option("--on cpu|cuda", options->request.backend, "Backend: cpu or cuda")
-      .option("--devices LIST", options->request.devices,
-              "Several equal GPUs of this host at once, for instance 0,1 (default: the first)")
+      .option("--measure-on PLACE", options->request.measure_on,
+              "Where: local, local:GPU[,GPU...], slurm[:OPTION=VALUE,...] or ssh:HOST[,HOST...]; several devices, "
+              "which must be alike, share the work (docs/cluster.md)")
+      .option("--devices LIST", options->devices, "Short for --measure-on local:LIST, for instance 0,1")
       .option("--shapes FILE", options->request.shapes,
               "A file with cases, a line each, that may begin with their operator: data/shapes/training.txt")
       .option("--time-limit TIME", options->request.limit,
@@ -101,6 +128,10 @@ void define_tune(Command root) {
                "the shapes of a file on the GPU, the configurations of our kernels among the contenders")
       .example("ridge tune all --on cuda --devices 0,1,2,3 --shapes data/shapes/training.txt",
                "four GPUs of one kind share the work and the table")
+      .example("ridge tune all --on cuda --measure-on slurm:gres=gpu:1,jobs=8 --shapes data/shapes/training.txt",
+               "eight jobs of Slurm at once, each with a GPU; the table comes here, too")
+      .example("ridge tune gemm m=512 n=512 k=512 --measure-on ssh:node1,node2",
+               "on the processors of two other machines of one kind")
       .example("ridge tune all --on cuda --shapes data/shapes/training.txt --ship data/tuned/nvidia-h200.jsonl",
                "a table that ships")
       .exits({{kNo, "a bucket has no implementation that works, or there was none to tune"},

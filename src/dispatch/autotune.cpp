@@ -10,6 +10,7 @@
 #include "dispatch/choose.h"
 #include "dispatch/tune.h"
 #include "dispatch/tuned.h"
+#include "record/tuned_folder.h"
 
 namespace ridge::dispatch {
 namespace {
@@ -44,7 +45,7 @@ Session& session() {
 Status tune_and_keep(const ops::Operator& op, const ops::Problem& problem, const Stream& stream) {
   const std::filesystem::path cache = default_cache_directory();
   RIDGE_TRY(choice, Tuner(op, stream, cache).tune(problem, options_for(stream.backend)));
-  RIDGE_CHECK_OK(keep(choice, cache));
+  RIDGE_CHECK_OK(record::keep_tuned({choice}, cache));
   session().table.add(std::move(choice));
   const Preference measured = preference_of(std::make_shared<const TunedTable>(session().table));
   set_preference([measured](const ops::Problem& asked, const ops::DeviceInfo& device) {

@@ -8,7 +8,6 @@
 
 #include "base/environment.h"
 #include "base/error.h"
-#include "base/file_lock.h"
 #include "base/files.h"
 #include "dispatch/probe.h"
 #include "record/tuned_folder.h"
@@ -221,25 +220,5 @@ void read_installed_again() {
 }
 
 Result<int> remove_kept_tables() { return record::remove_tuned(default_cache_directory()); }
-
-Status keep(const record::TunedChoice& choice, const fs::path& cache) {
-  const fs::path folder = record::tuned_folder(cache), file = folder / record::tuned_file_name(choice.device);
-  RIDGE_CHECK_OK(make_directories(folder));
-  // Workers on several devices add their lines to one table.
-  RIDGE_TRY(lock, FileLock::take(cache / "tuned.lock"));
-  std::vector<record::TunedChoice> choices;
-  if (fs::exists(file)) {
-    RIDGE_TRY(text, read_file(file));
-    RIDGE_TRY(known, record::parse_tuned(text, file.string()));
-    choices = std::move(known);
-  }
-  std::erase_if(choices, [&](const record::TunedChoice& old) {
-    return old.device == choice.device && old.bucket == choice.bucket;
-  });
-  choices.push_back(choice);
-  std::string text;
-  for (const record::TunedChoice& one : choices) text += record::tuned_line(one);
-  return write_file_durably(file, text);
-}
 
 }  // namespace ridge::dispatch

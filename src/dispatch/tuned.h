@@ -61,7 +61,4 @@ void read_installed_again();
 // Whether what it was measured with is what there is now: all libraries and the driver. Dispatch asks for less.
 bool is_fresh(const record::TunedChoice& choice, const ops::Operator& op, const ops::DeviceInfo& device);
 
-// Adds the line to the device's table in the cache folder, durably, in place of an older one for the same bucket.
-Status keep(const record::TunedChoice& choice, const std::filesystem::path& cache);
-
 }  // namespace ridge::dispatch

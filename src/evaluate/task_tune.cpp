@@ -99,7 +99,7 @@ Status tune(const Job& job, record::WorkerResponse& response) {
       response.tuned.push_back(std::move(failed));
       continue;
     }
-    if (choice->disturbed.empty() || job.request.keep_disturbed) RIDGE_CHECK_OK(dispatch::keep(*choice, cache));
+    if (choice->disturbed.empty() || job.request.keep_disturbed) RIDGE_CHECK_OK(record::keep_tuned({*choice}, cache));
     response.tuned.push_back(std::move(*choice));
   }
   response.environment = environment(job);

@@ -44,8 +44,8 @@ class ClusterExecutor final : public Executor {
   }
   [[nodiscard]] std::size_t width() const override { return width_; }
 
-  // All are units of one queue, which follows them by one question at a time. What waited is the time in which none of
-  // them was worked on: two that work one after the other take their sum, two at once the longer.
+  // All are units of one queue, which follows them by one question at a time. The time in which none of them was worked
+  // on was waited for; active is the sum for two that work one after the other, and the longer time for two at once.
   std::vector<Result<record::WorkerResponse>> run_all(std::span<const record::WorkerRequest> requests,
                                                       const OnPartProgress& on_progress,
                                                       const ShouldStop& should_stop) override {
@@ -59,7 +59,7 @@ class ClusterExecutor final : public Executor {
         break;
       }
       const double now = clock_.monotonic();
-      if (!count_idle(parts, now - last)) waited_ += now - last;
+      if (!any_runs(parts, now - last)) waited_ += now - last;
       last = now;
       if (on_progress) show(parts, on_progress);
       rest(queue_->pause());
@@ -135,8 +135,8 @@ class ClusterExecutor final : public Executor {
     part.answer = std::move(why);
   }
 
-  // Whether any was seen to run in the seconds since the last look.
-  bool count_idle(std::vector<Part>& parts, double seconds) const {
+  // Whether any is seen to run; the seconds since the last look were idle ones of those that are not.
+  bool any_runs(std::vector<Part>& parts, double seconds) const {
     bool any = false;
     for (Part& part : parts) {
       if (part.answer) continue;

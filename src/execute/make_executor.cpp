@@ -211,6 +211,8 @@ Status check_executor(std::string_view spec) {
 
 bool is_local(std::string_view spec) { return is_default(spec) || spec.starts_with("local:"); }
 
+bool has_fixed_devices(std::string_view spec) { return is_local(spec) || spec.starts_with("ssh:"); }
+
 bool is_default(std::string_view spec) { return spec.empty() || spec == "local"; }
 
 }  // namespace ridge::execute

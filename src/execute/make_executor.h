@@ -42,6 +42,9 @@ Result<std::unique_ptr<Executor>> make_executor(std::string_view spec, Clock& cl
 Status check_executor(std::string_view spec);
 // Whether it runs beside the engine, and so on this machine's devices.
 bool is_local(std::string_view spec);
+// Whether its devices are the same at every asking, so that they can be asked what they are; a scheduler may choose
+// others each time.
+bool has_fixed_devices(std::string_view spec);
 // Whether it is the worker beside the engine that sees all of this machine's devices.
 bool is_default(std::string_view spec);
 

@@ -76,7 +76,7 @@ Result<std::unique_ptr<execute::Executor>> worker_on(const Context& context, con
     routes.screen = std::move(screen);
     setting.owner = asked.owner;
   }
-  setting.one_device = true;
+  setting.one_device = asked.one_device;
   const std::string measure = machines.measure.empty() ? "local" : machines.measure;
   RIDGE_TRY(measures, execute::make_executor(measure, clock, setting));
   routes.measure = std::move(measures);
@@ -95,10 +95,10 @@ std::unique_ptr<execute::Executor> replica_on(const Context& context, const std:
   return std::make_unique<Unusable>(made.error());
 }
 
-Result<Context> context_on(const Context& context, const campaign::Machines& machines) {
+Result<Context> context_on(const Context& context, const campaign::Machines& machines, bool one_device) {
   if (!machines.elsewhere()) return context;
   const auto clock = std::make_shared<SystemClock>();
-  RIDGE_TRY(worker, worker_on(context, machines, *clock, {}));
+  RIDGE_TRY(worker, worker_on(context, machines, *clock, {.owner = {}, .scope = {}, .one_device = one_device}));
   Context there = context;
   there.make_worker = [clock, shared = std::shared_ptr<execute::Executor>(std::move(worker))] {
     return std::unique_ptr<execute::Executor>(std::make_unique<SharedWorker>(shared));

@@ -16,6 +16,7 @@ struct AskedBy {
   std::string owner;                   // names the folder of the units; empty: a command, whose units go with it
   std::function<std::string()> scope;  // of a campaign: how far its journal is
   double wait_for_quiet = 0;           // seconds, there
+  bool one_device = true;              // all that measures does so on one device; else each request on any
 };
 
 // A worker beside the engine for what needs no device, and those of the machines for the rest.
@@ -28,6 +29,6 @@ std::unique_ptr<execute::Executor> replica_on(const Context& context, const std:
                                               AskedBy asked);
 
 // The same context with that worker, for one command.
-Result<Context> context_on(const Context& context, const campaign::Machines& machines);
+Result<Context> context_on(const Context& context, const campaign::Machines& machines, bool one_device = true);
 
 }  // namespace ridge::service

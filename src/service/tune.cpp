@@ -1,17 +1,16 @@
 #include "service/tune.h"
 
-#include <algorithm>
 #include <filesystem>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "execute/make_executor.h"
 #include "record/backend.h"
 #include "record/tuned_folder.h"
 #include "service/duration.h"
+#include "service/machines.h"
 #include "service/shape_file.h"
 #include "service/tune_devices.h"
-#include "service/worker_call.h"
 
 namespace ridge::service {
 namespace {
@@ -33,53 +32,42 @@ Result<record::WorkerRequest> tuning_request(const TuneRequest& options, AskedCa
 Status write_table(const std::string& path, const std::vector<record::TunedChoice>& choices, bool keep_disturbed) {
   std::string text;
   for (const record::TunedChoice& one : choices) {
-    if (!one.implementation.empty() && (one.disturbed.empty() || keep_disturbed)) text += record::tuned_line(one);
+    if (belongs_in_table(one, keep_disturbed)) text += record::tuned_line(one);
   }
   const auto folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) RIDGE_CHECK_OK(make_directories(folder));
   return write_file_durably(path, text);
 }
 
+// Whether it can be tuned there.
+Status check_place(const TuneRequest& options) {
+  const std::string& place = options.measure_on;
+  if (execute::is_default(place)) return ok_status();
+  RIDGE_CHECK_OK(execute::check_executor(place));
+  if (execute::is_local(place) && options.backend != record::info_of(Backend::kCuda).name)
+    return with_hint(invalid("{} names GPUs, and this is --on {}", place, options.backend), "add --on cuda");
+  return ok_status();
+}
+
 }  // namespace
 
-// All operators after each other, each with a share of the time that is left by its number of cases.
+// Of every operator a request; limits come later, with the devices.
 Result<std::vector<record::TunedChoice>> tune(const Context& context, const TuneRequest& options) {
   if (options.op.empty()) return with_hint(invalid("no operator"), "name one, for instance gemm, or \"all\"");
   RIDGE_TRY(all, asked_cases(options.op, options.words, options.shapes));
-  double limit = 0;
+  DeviceTuning where{options.measure_on, 0};
   if (!options.limit.empty()) {
     RIDGE_TRY(seconds, parse_duration(options.limit));
-    limit = seconds;
+    where.limit = seconds;
   }
   std::vector<record::WorkerRequest> requests;
-  std::size_t waiting = 0;
   for (AskedCases& one : all) {
     RIDGE_TRY(request, tuning_request(options, std::move(one)));
-    waiting += request.cases.size();
     requests.push_back(std::move(request));
   }
-  if (!options.devices.empty()) {
-    if (options.backend != record::info_of(Backend::kCuda).name)
-      return with_hint(invalid("--devices {} names GPUs, and this is --on {}", options.devices, options.backend),
-                       "add --on cuda");
-    RIDGE_TRY(devices, devices_of(options.devices));
-    RIDGE_TRY(choices, tune_on_devices(context, requests, devices, limit));
-    if (!options.ship.empty()) RIDGE_CHECK_OK(write_table(options.ship, choices, options.keep_disturbed));
-    return choices;
-  }
-  SystemClock clock;
-  const double start = clock.monotonic();
-  std::vector<record::TunedChoice> choices;
-  for (record::WorkerRequest& request : requests) {
-    const auto cases = static_cast<double>(request.cases.size());
-    if (limit > 0) {
-      const double left = std::max(limit - (clock.monotonic() - start), 0.1);
-      request.time_limit = left * cases / static_cast<double>(waiting);
-    }
-    waiting -= request.cases.size();
-    RIDGE_TRY(response, ask_worker(context, std::move(request)));
-    choices.insert(choices.end(), response.tuned.begin(), response.tuned.end());
-  }
+  RIDGE_CHECK_OK(check_place(options));
+  RIDGE_TRY(there, context_on(context, {"", options.measure_on}, false));
+  RIDGE_TRY(choices, tune_on_devices(there, requests, where));
   if (!options.ship.empty()) RIDGE_CHECK_OK(write_table(options.ship, choices, options.keep_disturbed));
   return choices;
 }

@@ -4,163 +4,200 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <future>
 #include <iterator>
-#include <mutex>
+#include <map>
 #include <optional>
-#include <thread>
+#include <span>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/text.h"
-#include "execute/local.h"
+#include "execute/make_executor.h"
+#include "record/backend.h"
+#include "record/tuned_folder.h"
 #include "service/worker_call.h"
 
 namespace ridge::service {
 namespace {
 
+using Answers = std::vector<Result<record::WorkerResponse>>;
+
 // A device with long cases is not waited for where it has several parts, and every part starts a worker, which takes as
 // long as a dozen cases whose kernels are compiled, and learns anew which contenders are hopeless.
 constexpr std::size_t kPartsOfADevice = 4, kCasesOfAPart = 256;
-constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
 
-std::unique_ptr<execute::Executor> worker_of_device(const Context& context, const std::string& device) {
-  if (context.make_worker) return context.make_worker();
-  execute::LocalOptions options;
-  options.environment[kVisible] = device;
-  return execute::make_local_executor(context.worker_program, std::move(options));
+// What one table cannot hold for two of.
+constexpr const char* kTellingFacts[] = {"cpu.model", "gpu.name", "gpu.driver_version"};
+
+// Where an answer came from: the host as it names itself, or the device by its number at the place.
+std::string source_of(const record::WorkerResponse& response, std::size_t number, const std::string& place) {
+  if (response.environment) {
+    const auto host = response.environment->facts.find("node.host");
+    if (host != response.environment->facts.end()) return host->second;
+  }
+  return fmt::format("device {} of {}", number + 1, place);
 }
 
-// Name and driver of the only GPU that a worker sees.
-Result<std::string> name_of_device(const Context& context, const std::string& device) {
+// The device of a backend by the answer to "describe"; empty: there is none.
+std::string device_of(const record::WorkerResponse& response, const record::BackendInfo& info) {
+  std::string device;
+  for (const std::string_view name : kTellingFacts) {
+    if (!name.starts_with(info.facts) || !response.environment) continue;
+    const auto found = response.environment->facts.find(std::string(name));
+    if (found == response.environment->facts.end()) return {};
+    device += (device.empty() ? "" : ", driver for CUDA ") + found->second;
+  }
+  return device;
+}
+
+Error unlike(const std::string& first, const std::string& device, const std::string& second, const std::string& other) {
+  return with_hint(invalid("{} is {}, and {} is {}: one table cannot hold for both", first, device, second, other),
+                   "tune them one after the other, or name only those that are alike");
+}
+
+// Asks every device of the worker what it is: of as many questions as devices each has one.
+Status all_alike(execute::Executor& worker, const record::WorkerRequest& part, const std::string& place,
+                 const execute::ShouldStop& should_stop) {
   record::WorkerRequest describe;
-  describe.cache_directory = context.cache_directory.string();
-  RIDGE_TRY(response, worker_of_device(context, device)->run(describe, {}, [&] { return context.stopped(); }));
-  const auto facts = response.environment ? response.environment->facts : std::map<std::string, std::string>();
-  const auto name = facts.find("gpu.name"), driver = facts.find("gpu.driver_version");
-  if (name == facts.end() || driver == facts.end()) {
-    return with_hint(make_error(ErrorCode::kUnsupported, "there is no GPU {}", device), "`nvidia-smi -L` lists them");
-  }
-  return fmt::format("{}, driver for CUDA {}", name->second, driver->second);
-}
-
-// All are asked at once: each answer takes a worker's start.
-Status all_alike(const Context& context, const std::vector<std::string>& devices) {
-  std::vector<std::future<Result<std::string>>> names;
-  for (const std::string& device : devices) {
-    names.push_back(std::async(std::launch::async, [&] { return name_of_device(context, device); }));
-  }
-  std::vector<Result<std::string>> known;
-  for (auto& name : names) known.push_back(name.get());
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    if (!known[i]) return known[i].error();
-    if (*known[i] == *known[0]) continue;
-    return with_hint(invalid("GPU {} is {}, and GPU {} is {}: one table cannot hold for both", devices.front(),
-                             *known[0], devices[i], *known[i]),
-                     "tune them one after the other, or name only those that are alike");
+  describe.backend = part.backend;
+  describe.cache_directory = part.cache_directory;
+  const std::vector<record::WorkerRequest> questions(worker.width(), describe);
+  const Answers answers = worker.run_all(questions, {}, should_stop);
+  const record::BackendInfo& info = record::backend_of_name(part.backend);
+  std::string first, device;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i]) return answers[i].error();
+    const std::string source = source_of(*answers[i], i, place), here = device_of(*answers[i], info);
+    if (here.empty()) {
+      return with_hint(make_error(ErrorCode::kUnsupported, "{}: there is no {} device", source, info.name),
+                       "`ridge doctor` there says why; `nvidia-smi -L` lists GPUs");
+    }
+    if (i == 0) {
+      first = source;
+      device = here;
+    }
+    if (here != device) return unlike(first, device, source, here);
   }
   return ok_status();
 }
 
-// Parts that wait, and what came of those that are done.
-class PartQueue {
+// The same of the choices themselves, which a scheduler's devices cannot be asked before.
+Status measured_alike(const Answers& answers, const std::string& place) {
+  const record::TunedChoice* first = nullptr;
+  std::string source;
+  for (std::size_t part = 0; part < answers.size(); ++part) {
+    if (!answers[part]) continue;
+    for (const record::TunedChoice& one : answers[part]->tuned) {
+      if (one.device.empty()) continue;  // nothing was measured
+      const std::string here = source_of(*answers[part], part, place);
+      if (first == nullptr) {
+        first = &one;
+        source = here;
+      }
+      if (one.device == first->device && one.driver == first->driver) continue;
+      const auto name = [](const record::TunedChoice& choice) {
+        return choice.driver.empty() ? choice.device : fmt::format("{}, driver {}", choice.device, choice.driver);
+      };
+      return unlike(source, name(*first), here, name(one));
+    }
+  }
+  return ok_status();
+}
+
+// How far all parts are, as one step.
+class PartsProgress {
  public:
-  PartQueue(std::vector<record::WorkerRequest> parts, std::size_t devices, double limit)
-      : parts_(std::move(parts)), answers_(parts_.size()), shares_(parts_.size()), devices_(devices), limit_(limit) {
-    for (const record::WorkerRequest& part : parts_) waiting_ += part.cases.size();
+  PartsProgress(const Context& context, const std::vector<record::WorkerRequest>& parts, std::size_t devices)
+      : context_(context), parts_(parts), devices_(devices), shares_(parts.size()), begun_(parts.size()) {}
+
+  void at(std::size_t part, const record::Progress& now) {
+    if (devices_ == 1) return context_.progress(now);
+    const bool waits = now.stage.starts_with("waiting");
+    shares_[part] = now.fraction;
+    begun_[part] = begun_[part] || !waits;
+    const auto begun = static_cast<std::size_t>(std::ranges::count(begun_, true));
+    if (begun == 0) return context_.progress({now.stage, now.detail, 0});
+    context_.progress({"tuning", fmt::format("on {} devices", std::min(begun, devices_)), share_done()});
   }
 
-  // The next part, with its share of the time that is left; none when all are taken or one failed.
-  std::optional<std::pair<std::size_t, record::WorkerRequest>> next() {
-    const std::scoped_lock lock(mutex_);
-    if (taken_ == parts_.size() || failure_) return std::nullopt;
-    record::WorkerRequest part = parts_[taken_];
-    if (limit_ > 0) {
-      const double left = std::max(limit_ - (clock_.monotonic() - start_), 0.1);
-      part.time_limit =
-          std::min(left, left * static_cast<double>(part.cases.size() * devices_) / static_cast<double>(waiting_));
-    }
-    waiting_ -= part.cases.size();
-    return std::pair(taken_++, std::move(part));
-  }
-
-  // No other part is begun, and those that run are stopped.
-  void refuse(Error why) {
-    const std::scoped_lock lock(mutex_);
-    failure_ = std::move(why);
-    refused_ = true;
-  }
-  [[nodiscard]] bool refused() const { return refused_; }
-
-  void answer(std::size_t part, Result<record::WorkerResponse> response) {
-    const std::scoped_lock lock(mutex_);
-    shares_[part] = 1;
-    response = checked_answer(std::move(response));
-    if (response) {
-      answers_[part] = std::move(response->tuned);
-    } else if (!failure_) {
-      failure_ = response.error();
-    }
-  }
-
-  // What a worker says of its part, from 0 to 1.
-  void at(std::size_t part, double share) {
-    const std::scoped_lock lock(mutex_);
-    shares_[part] = share;
-  }
-
-  // Of all parts, from 0 to 1; a part without cases is one of the operator's own, and counts as one case.
-  [[nodiscard]] double share_done() {
-    const std::scoped_lock lock(mutex_);
+ private:
+  // A part without cases is one of the operator's own, and counts as one case.
+  [[nodiscard]] double share_done() const {
     double done = 0, all = 0;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const auto cases = static_cast<double>(std::max<std::size_t>(parts_[i].cases.size(), 1));
       done += cases * shares_[i];
       all += cases;
     }
-    return all > 0 ? done / all : 1;
+    return done / all;
   }
 
-  Result<std::vector<record::TunedChoice>> choices() {
-    if (failure_) return *failure_;
-    std::vector<record::TunedChoice> all;
-    for (auto& part : answers_) all.insert(all.end(), part.begin(), part.end());
-    return all;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<record::WorkerRequest> parts_;
-  std::vector<std::vector<record::TunedChoice>> answers_;
+  const Context& context_;
+  const std::vector<record::WorkerRequest>& parts_;
+  std::size_t devices_;
   std::vector<double> shares_;
-  std::size_t devices_, taken_ = 0, waiting_ = 0;
-  double limit_;
-  std::optional<Error> failure_;
-  std::atomic<bool> refused_ = false;
-  SystemClock clock_;
-  double start_ = clock_.monotonic();
+  std::vector<bool> begun_;
 };
 
-}  // namespace
-
-Result<std::vector<std::string>> devices_of(const std::string& words) {
-  std::vector<std::string> devices;
-  for (const std::string& word : split(words, ',')) {
-    const std::string device(trimmed(word));
-    const bool plain = !device.empty() && std::all_of(device.begin(), device.end(),
-                                                      [](unsigned char c) { return std::isalnum(c) != 0 || c == '-'; });
-    if (!plain || std::find(devices.begin(), devices.end(), device) != devices.end())
-      return with_hint(invalid("--devices {}: \"{}\" is no device, or named twice", words, device),
-                       "for instance --devices 0,1; `nvidia-smi -L` lists them");
-    devices.push_back(device);
+// The time that is left, by the number of cases: several devices work on their parts at once.
+void share_out(std::span<record::WorkerRequest> parts, double left, std::size_t devices) {
+  double waiting = 0;
+  for (const record::WorkerRequest& part : parts) waiting += static_cast<double>(part.cases.size());
+  for (record::WorkerRequest& part : parts) {
+    const double share = static_cast<double>(part.cases.size() * devices) / std::max(waiting, 1.0);
+    part.time_limit = part.cases.empty() ? left : std::min(left, left * share);
   }
-  return devices;
 }
 
-namespace {
+// One device takes a part after the other, each with its share of what is left, until one fails; several take all.
+Answers run_parts(const Context& context, execute::Executor& worker, std::vector<record::WorkerRequest>& parts,
+                  double limit, const execute::ShouldStop& should_stop) {
+  SystemClock clock;
+  const double begun = clock.monotonic();
+  const std::size_t devices = worker.width();
+  PartsProgress progress(context, parts, devices);
+  Answers answers;
+  while (answers.size() < parts.size()) {
+    const std::size_t at = answers.size();
+    const std::span<record::WorkerRequest> left = std::span(parts).subspan(at);
+    if (limit > 0) share_out(left, std::max(limit - (clock.monotonic() - begun), 0.1), devices);
+    const auto show = [&](std::size_t part, const record::Progress& now) { progress.at(at + part, now); };
+    Answers some = worker.run_all(devices > 1 ? left : left.first(1), show, should_stop);
+    for (auto& one : some) answers.push_back(checked_answer(std::move(one)));
+    if (devices == 1 && !answers.back()) break;
+  }
+  context.settled();
+  return answers;
+}
+
+// What one table can hold of the answers; the part that has none is an error after all that can be kept is kept.
+Result<std::vector<record::TunedChoice>> choices_of(const Context& context, const Answers& answers,
+                                                    const std::vector<record::WorkerRequest>& parts,
+                                                    const std::string& place) {
+  RIDGE_CHECK_OK(measured_alike(answers, place));
+  std::vector<record::TunedChoice> all, kept;
+  const Error* failure = nullptr;
+  std::size_t missing = parts.size() - answers.size();
+  for (std::size_t part = 0; part < answers.size(); ++part) {
+    if (!answers[part]) {
+      ++missing;
+      if (failure == nullptr) failure = &answers[part].error();
+      continue;
+    }
+    for (const record::TunedChoice& one : answers[part]->tuned) {
+      all.push_back(one);
+      if (belongs_in_table(one, parts[part].keep_disturbed)) kept.push_back(one);
+    }
+  }
+  if (!execute::is_local(place)) RIDGE_CHECK_OK(record::keep_tuned(kept, context.cache_directory));
+  if (failure == nullptr) return all;
+  if (parts.size() == 1) return *failure;
+  Error error = in_context(fmt::format("{} of {} parts have no answer", missing, parts.size()), *failure);
+  error.hint += fmt::format("{}what the others found is kept; tune again for the rest", error.hint.empty() ? "" : "; ");
+  return error;
+}
 
 // The product of a case's sizes, as a logarithm: how long it takes, about.
 double size_of(const record::Case& one) {
@@ -175,10 +212,11 @@ double size_of(const record::Case& one) {
 }  // namespace
 
 std::vector<record::WorkerRequest> parts_of(const std::vector<record::WorkerRequest>& requests, std::size_t devices) {
+  if (devices == 1) return requests;
   std::vector<record::WorkerRequest> parts;
   for (const record::WorkerRequest& request : requests) {
     const std::size_t cases = request.cases.size(), each = (cases + devices - 1) / devices;
-    const std::size_t of_device = devices > 1 ? std::clamp<std::size_t>(each / kCasesOfAPart, 1, kPartsOfADevice) : 1;
+    const std::size_t of_device = std::clamp<std::size_t>(each / kCasesOfAPart, 1, kPartsOfADevice);
     const std::size_t count = std::min(cases, of_device * devices);
     std::vector<record::Case> cases_left = request.cases;
     std::ranges::stable_sort(cases_left, std::ranges::greater(), size_of);
@@ -195,39 +233,32 @@ std::vector<record::WorkerRequest> parts_of(const std::vector<record::WorkerRequ
   return parts;
 }
 
+bool belongs_in_table(const record::TunedChoice& choice, bool keep_disturbed) {
+  return !choice.implementation.empty() && (choice.disturbed.empty() || keep_disturbed);
+}
+
 Result<std::vector<record::TunedChoice>> tune_on_devices(const Context& context,
                                                          const std::vector<record::WorkerRequest>& requests,
-                                                         const std::vector<std::string>& devices, double limit) {
-  std::vector<record::WorkerRequest> parts = parts_of(requests, devices.size());
+                                                         const DeviceTuning& where) {
+  const std::unique_ptr<execute::Executor> worker = local_executor(context);
+  std::vector<record::WorkerRequest> parts = parts_of(requests, worker->width());
+  if (parts.empty()) return std::vector<record::TunedChoice>();
   for (record::WorkerRequest& part : parts) part.cache_directory = context.cache_directory.string();
-  PartQueue queue(std::move(parts), devices.size(), limit);
-  std::atomic<std::size_t> ended = 0;
-  std::vector<std::thread> workers;
-  // Asked while the workers of the first parts start, which takes longer.
-  if (devices.size() > 1) {
-    workers.emplace_back([&] {
-      if (const Status alike = all_alike(context, devices); !alike) queue.refuse(alike.error());
-    });
-  }
-  for (const std::string& device : devices) {
-    workers.emplace_back([&, device] {
-      const std::unique_ptr<execute::Executor> worker = worker_of_device(context, device);
-      while (auto part = queue.next()) {
-        const auto stopped = [&] { return queue.refused() || context.stopped(); };
-        const auto progress = [&](const record::Progress& at) { queue.at(part->first, at.fraction); };
-        queue.answer(part->first, worker->run(part->second, progress, stopped));
-      }
-      ++ended;
-    });
-  }
-  // Progress is told on the thread of the use case.
-  while (ended < devices.size()) {
-    context.progress({"tuning", fmt::format("on {} devices", devices.size()), queue.share_done()});
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
-  for (std::thread& worker : workers) worker.join();
-  context.settled();
-  return queue.choices();
+  std::atomic<bool> refused = false;
+  const auto stopped = [&] { return refused || context.stopped(); };
+  const auto ask = [&]() -> Status {
+    Status alike = all_alike(*worker, parts.front(), where.place, [&] { return context.stopped(); });
+    refused = !alike;
+    return alike;
+  };
+  const bool asked = worker->width() > 1 && execute::has_fixed_devices(where.place);
+  // Workers of GPUs beside us start meanwhile, which takes longer; a processor is not to be disturbed.
+  const bool meanwhile = execute::is_local(where.place);
+  std::future<Status> alike = asked && meanwhile ? std::async(std::launch::async, ask) : std::future<Status>();
+  if (asked && !meanwhile) RIDGE_CHECK_OK(ask());
+  const Answers answers = run_parts(context, *worker, parts, where.limit, stopped);
+  if (alike.valid()) RIDGE_CHECK_OK(alike.get());
+  return choices_of(context, answers, parts, where.place);
 }
 
 }  // namespace ridge::service

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -65,6 +66,28 @@ class Base(unittest.TestCase):
         self.run_ridge("campaign", "verify", name)
         self.run_ridge("campaign", "replay", name)
 
+    def shapes(self, *sizes):
+        file = self.folder / "shapes.txt"
+        file.write_text("".join(f"m={size} n=64 k=64 dtype=f32\n" for size in sizes))
+        return file
+
+    def check_table(self, choices, sizes):
+        """Every size has its line in the table of this machine, and dispatch goes by it."""
+        bucket = lambda line: next(p["value"] for p in line["bucket"]["params"] if p["name"] == "m")
+        self.assertEqual(sorted(map(bucket, choices), key=int), list(map(str, sizes)))
+        table, = (self.folder / "cache/tuned").glob("*.jsonl")
+        lines = {bucket(line): line for line in map(json.loads, table.read_text().splitlines())}
+        self.assertEqual(sorted(lines, key=int), list(map(str, sizes)))
+        # The line is what decides: the other implementation, where it says so.
+        line = lines[str(sizes[0])]
+        line["implementation"] = "cpu_simd" if line["implementation"] != "cpu_simd" else "reference"
+        line.pop("configuration", None)
+        table.write_text("".join(json.dumps(one) + "\n" for one in lines.values()))
+        explained = json.loads(self.run_ridge("ops", "explain", "gemm", f"m={sizes[0]}", "n=64", "k=64", "dtype=f32", "--json"))
+        chosen, = (row for row in explained[0]["rows"] if row["chosen"])
+        self.assertEqual(chosen["implementation"], line["implementation"])
+        self.assertIn("preferred by the tuned table", chosen["reason"])
+
     def until(self, holds, what, limit=60):
         end = time.time() + limit
         while not holds():
@@ -85,6 +108,15 @@ class Places(Base):
         self.assertIn("is the device that the campaign measures on", self.run_ridge(*self.optimize("a", "--replicate-on", "local"), code=2))
         self.assertIn("replicate_on: \"pbs\" is no place to run", self.run_ridge(*self.optimize("a", "--replicate-on", "pbs"), code=2))
 
+    def test_tuning_refuses_what_cannot_be_there(self):
+        tune = ("tune", "gemm", "m=64", "n=64", "k=64")
+        self.assertIn("add --on cuda", self.run_ridge(*tune, "--devices", "0,1", code=2))
+        self.assertIn("both say where", self.run_ridge(*tune, "--devices", "0,1", "--measure-on", "local:0", "--on", "cuda", code=2))
+        self.assertIn('local:0,0: "0" is named twice', self.run_ridge(*tune, "--devices", "0,0", "--on", "cuda", code=2))
+        self.assertIn("jobs=none: 1 to 1000", self.run_ridge(*tune, "--measure-on", "slurm:jobs=none", code=2))
+        self.environment["PATH"] = str(self.folder)
+        self.assertIn("Slurm is not here", self.run_ridge(*tune, "--measure-on", "slurm", code=3))
+
     def test_a_project_states_its_own_commands(self):
         project = pathlib.Path(__file__).parents[2] / "examples/project_cpp"
         words = ("optimize", "rowsum", "--project", project, "--yes", "--measure-on", "ssh:a")
@@ -97,21 +129,22 @@ class Places(Base):
 
 
 class Ssh(Base):
-    def machine(self):
-        """The words after ssh: of a machine that answers. A real sshd, where it can be started."""
+    def machine(self, *names, cache="cache"):
+        """The words after ssh: of machines that answer by these names, with a cache folder there. A real sshd, where it can be started."""
+        names = names or ("near",)
         sshd = shutil.which("sshd", path=one_node_slurm.search_path())
         if sshd is None or shutil.which("ssh") is None or os.geteuid() != 0:
-            return self.stand_in()
+            return self.stand_in(names=names, cache=cache)
         folder = pathlib.Path(tempfile.mkdtemp(prefix="ridge-sshd-"))
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
         port = one_node_slurm.free_port()
         for name in ("host_key", "key"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
         (folder / "authorized").write_bytes((folder / "key.pub").read_bytes())
-        environment = " ".join(f'"{name}={self.environment[name]}"' for name in ("RIDGE_CACHE_DIR", "RIDGE_STATE_DIR"))
+        environment = f'"RIDGE_CACHE_DIR={self.folder}/{cache}" "RIDGE_STATE_DIR={self.environment["RIDGE_STATE_DIR"]}"'
         (folder / "sshd_config").write_text(f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host_key\nAuthorizedKeysFile {folder}/authorized\n"
                                             f"PidFile none\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nSetEnv {environment}\n")
-        (folder / "config").write_text(f"Host near\n  HostName 127.0.0.1\n  Port {port}\n  User {getpass.getuser()}\n  IdentityFile {folder}/key\n"
+        (folder / "config").write_text(f"Host {' '.join(names)}\n  HostName 127.0.0.1\n  Port {port}\n  User {getpass.getuser()}\n  IdentityFile {folder}/key\n"
                                        f"  UserKnownHostsFile {folder}/known\n  StrictHostKeyChecking accept-new\n")
         pathlib.Path("/run/sshd").mkdir(exist_ok=True)
         daemon = subprocess.Popen([sshd, "-D", "-f", folder / "sshd_config"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -119,16 +152,17 @@ class Ssh(Base):
         self.addCleanup(daemon.terminate)
         self.until(lambda: subprocess.run(["ssh", "-F", folder / "config", "-o", "BatchMode=yes", "near", "true"], capture_output=True).returncode == 0,
                    "sshd answers")
-        return f"near,config={folder}/config,folder={self.folder}/there"
+        return f"{','.join(names)},config={folder}/config,folder={self.folder}/there"
 
-    def stand_in(self, run='exec sh -c "$*"'):
+    def stand_in(self, run='exec sh -c "$*"', names=("near",), cache="cache"):
         """An ssh that runs the command here, by the line `run`."""
         programs = self.folder / "programs"
         programs.mkdir()
-        (programs / "ssh").write_text(f'#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift 2\n{run}\n')
+        (programs / "ssh").write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift 2\n'
+                                      f"export RIDGE_CACHE_DIR={shlex.quote(f'{self.folder}/{cache}')}\n{run}\n")
         (programs / "ssh").chmod(0o755)
         self.environment["PATH"] = f"{programs}:{self.environment['PATH']}"
-        return f"near,folder={self.folder}/there"
+        return f"{','.join(names)},folder={self.folder}/there"
 
     def test_a_campaign_whose_engine_is_killed_has_the_same_record(self):
         self.run_ridge(*self.optimize("undisturbed"))
@@ -198,6 +232,23 @@ class Ssh(Base):
         self.assertIn("near: No route to host", self.replica("a")["note"])
         self.run_ridge("campaign", "verify", "a")
 
+    def test_two_machines_tune_together_and_their_table_comes_here(self):
+        sizes = (64, 128, 256, 512)
+        place = f"ssh:{self.machine('near', 'far', cache='cache of theirs')},ridge={RIDGE}"
+        tune = ("tune", "gemm", "--shapes", self.shapes(*sizes), "--keep-disturbed", "--measure-on", place)
+        says = self.run_ridge(*tune)
+        self.assertIn("measured on ssh:near,far", says)
+        self.assertIn("the table of", says)
+        theirs, = (self.folder / "cache of theirs/tuned").glob("*.jsonl")
+        self.assertEqual(len(theirs.read_text().splitlines()), len(sizes))
+        kept = sorted(theirs.read_text().splitlines())
+        self.assertEqual(sorted((self.folder / "cache/tuned" / theirs.name).read_text().splitlines()), kept)
+        # Once more: their tables know it, and nothing is measured again.
+        choices = json.loads(self.run_ridge(*tune, "--json"))
+        self.assertEqual(sorted(theirs.read_text().splitlines()), kept)
+        self.check_table(choices, sizes)
+        self.assertEqual(list((self.folder / "there").iterdir()), [], "units stay behind")
+
     def test_a_machine_that_does_not_let_us_in_is_an_error_with_the_command_to_try(self):
         programs = self.folder / "programs"
         programs.mkdir()
@@ -259,6 +310,22 @@ class Slurm(Base):
         self.until(lambda: engine.poll() is not None, "the campaign ends", 200)
         self.assertEqual(engine.returncode, 0, (self.folder / "engine.txt").read_text()[-2000:])
         self.check_record("disturbed", self.effects("undisturbed"))
+        self.assertEqual(self.node.ask("squeue", "-h").split(), [])
+
+    def test_two_jobs_tune_at_once_and_one_that_is_killed_is_made_up_for(self):
+        sizes = (64, 96, 128, 192, 256, 384, 512, 768)
+        with open(self.folder / "choices.json", "w") as out, open(self.folder / "engine.txt", "w") as log:
+            words = ("tune", "gemm", "--shapes", self.shapes(*sizes), "--keep-disturbed", "--json", "--measure-on", "slurm:jobs=2")
+            engine = subprocess.Popen([RIDGE, *map(str, words)], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=log)
+        self.addCleanup(engine.wait)
+        self.addCleanup(engine.kill)
+        jobs = lambda: self.node.ask("squeue", "-h", "-t", "RUNNING", "--array", "-o", "%i").split()
+        self.until(lambda: len(jobs()) == 2, "two jobs run at once", 120)
+        self.node.ask("scancel", "--signal=KILL", "--full", jobs()[0])
+        self.until(lambda: engine.poll() is not None, "the tuning ends", 200)
+        self.assertEqual(engine.returncode, 0, (self.folder / "engine.txt").read_text()[-2000:])
+        self.assertIn("tried again", (self.folder / "engine.txt").read_text())
+        self.check_table(json.loads((self.folder / "choices.json").read_text()), sizes)
         self.assertEqual(self.node.ask("squeue", "-h").split(), [])
 
     def test_a_pause_cancels_the_job(self):

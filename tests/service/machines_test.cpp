@@ -13,11 +13,14 @@
 #include "base/files.h"
 #include "campaign/machines.h"
 #include "campaign/manifest.h"
+#include "execute/local_pool.h"
 #include "execute/route.h"
 #include "execute/scripted.h"
 #include "front.h"
 #include "record/json.h"
+#include "record/tuned_folder.h"
 #include "service/machines.h"
+#include "service/tune.h"
 #include "service/tune_devices.h"
 #include "service/worker_call.h"
 
@@ -229,15 +232,6 @@ TEST(Routes, LooksAtManyCandidatesGoToTheDevicesThatShareThem) {
   EXPECT_EQ(measurer.requests().size(), 1u);  // what decides stays on one device
 }
 
-TEST(Devices, AreNamedOnceEach) {
-  EXPECT_EQ(*devices_of("0,1,GPU-ab12"), (std::vector<std::string>{"0", "1", "GPU-ab12"}));
-  for (const char* const wrong : {"", "0,", "0,0", "0;1", "$(x)"}) {
-    const auto refused = devices_of(wrong);
-    ASSERT_FALSE(refused) << wrong;
-    EXPECT_THAT(refused.error().hint, HasSubstr("--devices 0,1"));
-  }
-}
-
 record::WorkerRequest tuning(std::size_t cases) {
   record::WorkerRequest request;
   request.task = WorkerTask::kTune;
@@ -284,54 +278,203 @@ TEST(Devices, PartsTakeAboutAsLongWhateverTheOrderOfTheList) {
   EXPECT_LT(std::ranges::max(work), 1.1 * std::ranges::min(work));
 }
 
-// A worker for each device, which may be asked on any thread.
+// What the devices of a test are, and what they were asked.
+struct DeviceScript {
+  std::vector<std::string> described = {"NVIDIA H100", "NVIDIA H100"};  // by device, when it is asked what it is
+  std::vector<std::string> measured = {"NVIDIA H100", "NVIDIA H100"};   // what its choices say
+  std::size_t dies_on = 0;                                              // the part with this first size; 0: none
+  std::string disturbed;
+  std::mutex mutex;
+  std::vector<std::vector<std::string>> tasks = {{}, {}};  // by device
+  std::vector<double> limits;
+};
+
+// The worker of one device, which may be asked on any thread.
 class DeviceWorker final : public execute::Executor {
  public:
-  DeviceWorker(std::function<std::string()> name, std::atomic<int>& parts) : name_(std::move(name)), parts_(parts) {}
+  DeviceWorker(DeviceScript& script, std::size_t device) : script_(script), device_(device) {}
   Result<record::WorkerResponse> run(const record::WorkerRequest& request, const execute::OnProgress& progress,
-                                     const execute::ShouldStop&) override {
-    record::WorkerResponse response;
-    if (progress) progress({"tuning", "half of it", 0.5});
-    if (request.task == WorkerTask::kDescribe) {
-      response.environment = record::Environment{};
-      response.environment->facts["gpu.name"] = name_();
-      response.environment->facts["gpu.driver_version"] = "13000";
-      return response;
+                                     const execute::ShouldStop& stop) override {
+    {
+      const std::scoped_lock lock(script_.mutex);
+      script_.tasks[device_].emplace_back(record::name_of(request.task));
+      if (request.task == WorkerTask::kTune) script_.limits.push_back(request.time_limit);
     }
-    ++parts_;
-    std::this_thread::sleep_for(std::chrono::milliseconds(250));  // longer than progress is told again
+    return request.task == WorkerTask::kDescribe ? describe() : tune(request, progress, stop);
+  }
+
+ private:
+  Result<record::WorkerResponse> describe() const {
+    record::WorkerResponse response;
+    response.environment = record::Environment{};
+    const std::string& name = script_.described[device_];
+    if (name.empty()) return response;
+    response.environment->facts = {{"gpu.name", name}, {"gpu.driver_version", "13000"}, {"cpu.model", name}};
+    return response;
+  }
+  Result<record::WorkerResponse> tune(const record::WorkerRequest& request, const execute::OnProgress& progress,
+                                      const execute::ShouldStop& stop) const {
+    if (progress) progress({"tuning", "half of it", 0.5});
+    // Longer than progress is told again; a stop is heeded.
+    for (int i = 0; i < 25 && !stop(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (stop()) return make_error(ErrorCode::kConflict, "stopped on request");
+    record::WorkerResponse response;
     for (const record::Case& one : request.cases) {
+      if (script_.dies_on != 0 && *one.integer("m") == static_cast<std::int64_t>(script_.dies_on))
+        return make_error(ErrorCode::kToolFailed, "killed by signal 9");
       record::TunedChoice choice;
       choice.bucket = one;
+      choice.device = script_.measured[device_];
       choice.implementation = "cuda_wgmma";
+      choice.disturbed = script_.disturbed;
       response.tuned.push_back(choice);
     }
     return response;
   }
 
- private:
-  std::function<std::string()> name_;
-  std::atomic<int>& parts_;
+  DeviceScript& script_;
+  std::size_t device_;
 };
 
-TEST(Devices, ShareTheWorkAndMustBeAlike) {
-  Front front;
-  std::atomic<int> parts = 0;
-  front.context.make_worker = [&] { return std::make_unique<DeviceWorker>([] { return "NVIDIA H100"; }, parts); };
-  const auto choices = tune_on_devices(front.context, {tuning(40)}, {"0", "1"}, 60);
+// Two devices at a place.
+class TunesOnDevices : public testing::Test {
+ protected:
+  Result<std::vector<record::TunedChoice>> tune(const std::vector<record::WorkerRequest>& requests,
+                                                const std::string& place = "local:0,1", double limit = 0,
+                                                std::size_t devices = 2) {
+    front_.context.make_worker = [this, devices] {
+      std::vector<std::unique_ptr<execute::Executor>> workers;
+      for (std::size_t i = 0; i < devices; ++i) workers.push_back(std::make_unique<DeviceWorker>(script_, i));
+      return execute::make_pool(std::move(workers));
+    };
+    return tune_on_devices(front_.context, requests, {place, limit});
+  }
+  // Lines of the tables of this machine.
+  [[nodiscard]] std::size_t kept() const {
+    std::size_t lines = 0;
+    std::error_code missing;
+    for (const auto& file :
+         std::filesystem::directory_iterator(record::tuned_folder(front_.context.cache_directory), missing)) {
+      lines += record::parse_tuned(*read_file(file.path()), "table")->size();
+    }
+    return lines;
+  }
+  [[nodiscard]] std::size_t asked(std::string_view task) const {
+    std::size_t times = 0;
+    for (const auto& of_device : script_.tasks) times += static_cast<std::size_t>(std::ranges::count(of_device, task));
+    return times;
+  }
+
+  Front front_;
+  DeviceScript script_;
+};
+
+TEST_F(TunesOnDevices, WhichShareTheWork) {
+  const auto choices = tune({tuning(40)}, "local:0,1", 60);
   ASSERT_TRUE(choices) << choices.error().text();
   EXPECT_EQ(choices->size(), 40u);
-  EXPECT_EQ(parts, 2);
-  EXPECT_TRUE(std::ranges::any_of(front.progress, [](const record::Progress& one) { return one.fraction == 0.5; }))
-      << "the devices' own progress is told";
-  std::atomic<int> asked = 0;
-  front.context.make_worker = [&] {
-    return std::make_unique<DeviceWorker>([&] { return asked++ < 1 ? "NVIDIA H100" : "NVIDIA H200"; }, parts);
-  };
-  const auto unlike = tune_on_devices(front.context, {tuning(4)}, {"0", "1"}, 0);
+  EXPECT_EQ(asked("tune"), 2u);
+  EXPECT_TRUE(std::ranges::any_of(front_.progress, [](const record::Progress& one) {
+    return one.fraction == 0.5 && one.detail == "on 2 devices";
+  })) << "the devices' own progress is told";
+  EXPECT_EQ(front_.settled, 1);
+  EXPECT_EQ(kept(), 0u) << "a worker beside us writes its table itself";
+  for (const auto& of_device : script_.tasks) EXPECT_EQ(std::ranges::count(of_device, "describe"), 1);
+}
+
+TEST_F(TunesOnDevices, OneOfWhichTakesPartAfterPart) {
+  const auto choices = tune({tuning(3), tuning(2)}, "", 60, 1);
+  ASSERT_TRUE(choices) << choices.error().text();
+  EXPECT_EQ(choices->size(), 5u);
+  EXPECT_EQ(asked("describe"), 0u);
+  ASSERT_EQ(script_.limits.size(), 2u);
+  EXPECT_NEAR(script_.limits[0], 36, 1);
+  EXPECT_GT(script_.limits[1], 50) << "what the first left";
+  EXPECT_TRUE(std::ranges::any_of(front_.progress, [](const auto& one) { return one.detail == "half of it"; }));
+  script_.dies_on = 1;
+  EXPECT_FALSE(tune({tuning(1), tuning(1)}, "", 0, 1));
+  EXPECT_EQ(asked("tune"), 3u) << "no part is begun after one that failed";
+}
+
+TEST_F(TunesOnDevices, WithATimeForEachPartByItsCases) {
+  ASSERT_TRUE(tune({tuning(30), tuning(10)}, "slurm:jobs=2", 40));
+  ASSERT_EQ(script_.limits.size(), 4u);
+  std::ranges::sort(script_.limits);
+  EXPECT_NEAR(script_.limits[0], 10, 0.1);
+  EXPECT_NEAR(script_.limits[3], 30, 0.1);
+}
+
+TEST_F(TunesOnDevices, ThatMustBeAlikeAsFarAsTheyCanBeAsked) {
+  script_.described = {"NVIDIA H100", "NVIDIA H200"};
+  const auto unlike = tune({tuning(4)});
+  ASSERT_FALSE(unlike);
+  EXPECT_THAT(unlike.error().message, HasSubstr("device 1 of local:0,1 is NVIDIA H100"));
+  EXPECT_THAT(unlike.error().message, HasSubstr("device 2 of local:0,1 is NVIDIA H200"));
+  script_.described[1].clear();
+  const auto none = tune({tuning(4)});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(none.error().message, HasSubstr("device 2 of local:0,1: there is no cuda device"));
+  // Processors elsewhere are asked before they are kept busy.
+  script_.described = {"Xeon", "EPYC"};
+  const std::size_t before = asked("tune");
+  record::WorkerRequest on_cpu = tuning(4);
+  on_cpu.backend = "cpu";
+  const auto processors = tune({on_cpu}, "ssh:a,b");
+  ASSERT_FALSE(processors);
+  EXPECT_THAT(processors.error().message, HasSubstr("Xeon"));
+  EXPECT_THAT(processors.error().message, HasSubstr("EPYC"));
+  EXPECT_EQ(asked("tune"), before);
+}
+
+TEST_F(TunesOnDevices, OfASchedulerThatMustHaveBeenAlike) {
+  script_.measured = {"NVIDIA H100", "NVIDIA H200"};
+  const auto unlike = tune({tuning(4)}, "slurm:jobs=2");
   ASSERT_FALSE(unlike);
   EXPECT_THAT(unlike.error().message, HasSubstr("NVIDIA H100"));
   EXPECT_THAT(unlike.error().message, HasSubstr("NVIDIA H200"));
+  EXPECT_EQ(asked("describe"), 0u);
+  EXPECT_EQ(kept(), 0u);
+}
+
+TEST_F(TunesOnDevices, ElsewhereWhoseTableComesHere) {
+  ASSERT_TRUE(tune({tuning(4)}, "slurm:jobs=2"));
+  EXPECT_EQ(kept(), 4u);
+  ASSERT_TRUE(tune({tuning(5)}, "ssh:a,b"));
+  EXPECT_EQ(kept(), 5u) << "a bucket has one line";
+  script_.disturbed = "others used 50 % of the processors";
+  ASSERT_TRUE(tune({tuning(7)}, "slurm:jobs=2"));
+  EXPECT_EQ(kept(), 5u);
+  record::WorkerRequest all_the_same = tuning(7);
+  all_the_same.keep_disturbed = true;
+  ASSERT_TRUE(tune({all_the_same}, "slurm:jobs=2"));
+  EXPECT_EQ(kept(), 7u);
+}
+
+TEST_F(TunesOnDevices, OneOfWhichMayFailWithoutTheRestBeingLost) {
+  script_.dies_on = 4;
+  const auto choices = tune({tuning(4)}, "slurm:jobs=2");
+  ASSERT_FALSE(choices);
+  EXPECT_THAT(choices.error().message, HasSubstr("1 of 2 parts have no answer: killed by signal 9"));
+  EXPECT_THAT(choices.error().hint, HasSubstr("what the others found is kept"));
+  EXPECT_EQ(kept(), 2u);
+}
+
+TEST(Tune, RefusesPlacesThatCannotBeAndProcessorsByTheNamesOfGpus) {
+  Front front;
+  TuneRequest request;
+  request.op = "gemm";
+  request.words = {"m=64", "n=64", "k=64"};
+  const auto says = [&](const std::string& place) {
+    request.measure_on = place;
+    const auto refused = tune(front.context, request);
+    return refused ? std::string("it was taken") : refused.error().text();
+  };
+  EXPECT_THAT(says("local:0,1"), HasSubstr("local:0,1 names GPUs, and this is --on cpu (add --on cuda)"));
+  EXPECT_THAT(says("pbs:x"), HasSubstr("is no place to run"));
+  request.backend = "cuda";
+  EXPECT_THAT(says("local:0,x"), HasSubstr("\"x\" is no GPU"));
+  EXPECT_TRUE(front.worker.requests().empty());
 }
 
 }  // namespace
