@@ -148,8 +148,8 @@ TEST(Routes, SeveralThatMeasureGoTogetherAfterTheirBuilds) {
   execute::ScriptedExecutor build, measure, here;
   int measured = 0, built = 0, asked_here = 0;
   build.on(WorkerTask::kBuild, [](const record::WorkerRequest& request) {
-    return request.samples == 1 ? Result<record::WorkerResponse>(make_error(ErrorCode::kTimeout, "not reached"))
-                                : Result<record::WorkerResponse>(record::WorkerResponse{});
+    return request.time_limit == 2 ? Result<record::WorkerResponse>(make_error(ErrorCode::kTimeout, "not reached"))
+                                   : Result<record::WorkerResponse>(record::WorkerResponse{});
   });
   measure.on(WorkerTask::kScreen, [](const record::WorkerRequest& request) {
     record::WorkerResponse response;
@@ -165,6 +165,7 @@ TEST(Routes, SeveralThatMeasureGoTogetherAfterTheirBuilds) {
   for (std::size_t i = 0; i < requests.size(); ++i) {
     requests[i].task = WorkerTask::kScreen;
     requests[i].samples = static_cast<std::int64_t>(i);
+    requests[i].time_limit = static_cast<double>(i + 1);  // what a build ahead has of it
   }
   std::set<std::size_t> told;
   const auto answers = routed->run_all(requests, [&](std::size_t part, const record::Progress&) { told.insert(part); });
