@@ -28,12 +28,6 @@ std::string between_marks(const std::string& output) {
   return output.substr(begin + kBegin.size(), end - begin - kBegin.size());
 }
 
-// A name as it was made here: of digits, letters and dashes. What another machine says is used in paths only if it is.
-bool is_unit_name(std::string_view name) {
-  return !name.empty() &&
-         std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '-'; });
-}
-
 class Ssh final : public Cluster {
  public:
   Ssh(SshOptions options, fs::path root) : options_(std::move(options)), folder_(std::move(root)) {}
@@ -168,6 +162,12 @@ class Ssh final : public Cluster {
     const std::string says(trimmed(ended.error_output.empty() ? ended.describe() : ended.error_output));
     const bool ssh_failed = ended.end != ProcessResult::End::kExited || ended.exit_code == kSshFailed;
     if (ssh_failed && known_.contains(host)) return make_error(ErrorCode::kTimeout, "ssh {}: {}", host, says);
+    if (!ssh_failed) {
+      return with_hint(make_error(ErrorCode::kToolFailed, "ssh {}: {}", host, says),
+                       fmt::format("{} on {} has to be a folder that can be written to and has room; folder=DIR names "
+                                   "another",
+                                   options_.folder, host));
+    }
     return with_hint(make_error(ErrorCode::kToolFailed, "ssh {}: {}", host, says),
                      fmt::format("`ssh -o BatchMode=yes {} true` has to work without a question", host));
   }

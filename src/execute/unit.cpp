@@ -3,8 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <utility>
@@ -19,6 +21,12 @@ namespace ridge::execute {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::int64_t kMostAttempts = 1'000'000;  // of a record that is believed
+
+std::string objection_to_attempt(std::int64_t attempt) {
+  return attempt >= 1 && attempt <= kMostAttempts ? std::string() : fmt::format("attempt {} is none", attempt);
+}
 
 ErrorCode unit_error_code(const std::string& name) {
   for (const ErrorCode code : {ErrorCode::kInvalidArgument, ErrorCode::kNotFound, ErrorCode::kUnsupported,
@@ -87,6 +95,32 @@ Result<bool> write_once(const fs::path& path, std::string_view content) {
   }
   RIDGE_CHECK_OK(sync_directory(path.parent_path()));
   return first;
+}
+
+bool is_unit_name(std::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-';
+  });
+}
+
+std::string objection_to(const record::UnitResult& result) {
+  for (const auto& [name, seconds] : {std::pair("took", result.took), {"waited", result.waited}}) {
+    if (!std::isfinite(seconds) || seconds < 0) return fmt::format("{} {} s is no time", name, seconds);
+  }
+  if (!std::isfinite(result.clock_offset)) return fmt::format("clock_offset {} s is no time", result.clock_offset);
+  return objection_to_attempt(result.attempt);
+}
+
+std::string objection_to(const record::UnitSubmission& job) {
+  if (!is_unit_name(job.batch)) return fmt::format("\"{}\" is no name of a batch", job.batch);
+  if (job.index < 0) return fmt::format("number {} is none", job.index);
+  if (job.time < 0) return fmt::format("time {} is none", job.time);
+  return objection_to_attempt(job.attempt);
+}
+
+std::string objection_to(const record::UnitTurn& turn) {
+  if (!is_unit_name(turn.key)) return fmt::format("\"{}\" is no name of a unit", turn.key);
+  return objection_to_attempt(turn.attempt);
 }
 
 Error error_of(const record::UnitFailure& failure) {

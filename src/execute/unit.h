@@ -55,6 +55,15 @@ class UnitFolder {
 // Writes a file that stays as the first writer made it; true when this one was the first.
 Result<bool> write_once(const std::filesystem::path& path, std::string_view content);
 
+// A name as it is made here: of letters, digits and dashes. What another machine says is part of a path only if it is.
+bool is_unit_name(std::string_view name);
+
+// Why a record that can be read is none that this program wrote; empty: it may be. Its numbers go into sums and its
+// names into paths.
+std::string objection_to(const record::UnitResult& result);
+std::string objection_to(const record::UnitSubmission& job);
+std::string objection_to(const record::UnitTurn& turn);
+
 // The error that a node recorded, with the node in its words.
 Error error_of(const record::UnitFailure& failure);
 

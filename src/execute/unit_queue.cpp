@@ -25,6 +25,18 @@ std::optional<T> record_in(const fs::path& path) {
   return parsed ? std::optional(std::move(*parsed)) : std::nullopt;
 }
 
+// The device that a campaign measures on, once it has one. A file that cannot be read is an error: without it the next
+// unit would take the campaign to whatever device it runs on.
+Result<std::optional<record::UnitPlace>> device_in(const fs::path& path) {
+  const Result<std::string> text = read_file(path);
+  if (!text && text.error().code == ErrorCode::kNotFound) return std::optional<record::UnitPlace>();
+  if (!text) return text.error();
+  auto place = record::parse_record<record::UnitPlace>(*text, "device");
+  if (place) return std::optional(std::move(*place));
+  return with_hint(in_context(path.string(), place.error()),
+                   "it says on which device the campaign measures: put it back, or begin a new campaign");
+}
+
 void remove_quietly(const fs::path& path) {
   std::error_code ignored;
   fs::remove_all(path, ignored);
@@ -43,7 +55,10 @@ Result<std::unique_ptr<UnitQueue>> UnitQueue::open(std::unique_ptr<Cluster> clus
   queue->prefix_ = "ridge-" + queue->nonce_.substr(0, 12) + "-";
   RIDGE_TRY(offset, queue->folder_.clock_offset(clock));
   queue->offset_ = offset;
-  if (queue->options_.one_device) queue->device_ = record_in<record::UnitPlace>(queue->options_.root / kDeviceFile);
+  if (queue->options_.one_device) {
+    RIDGE_TRY(device, device_in(queue->options_.root / kDeviceFile));
+    queue->device_ = std::move(device);
+  }
   return queue;
 }
 
@@ -71,7 +86,7 @@ Result<std::string> UnitQueue::add(const record::WorkerRequest& request, std::st
 
 // A unit of an earlier process: its result, or the job that it was handed over as.
 Status UnitQueue::adopt(const std::string& key, Unit& unit) {
-  if (auto job = record_in<record::UnitSubmission>(folder_.job(key))) {
+  if (auto job = record_in<record::UnitSubmission>(folder_.job(key)); job && objection_to(*job).empty()) {
     unit.attempt = job->attempt;
     unit.turn = Turn{job->batch, static_cast<std::size_t>(job->index)};
     unit.submitted = clock_.monotonic();
@@ -155,12 +170,16 @@ Status UnitQueue::settle(const std::string& key, Unit& unit) {
   const Result<std::string> text = read_file(folder_.result(key));
   if (!text && text.error().code != ErrorCode::kNotFound) return text.error();
   if (text) {
-    auto result = record::parse_record<record::UnitResult>(*text, folder_.result(key).string());
-    if (result) {
+    auto result = record::parse_record<record::UnitResult>(*text, "result");
+    const std::string why = result ? objection_to(*result) : std::string();
+    if (result && why.empty()) {
       accept(key, unit, std::move(*result));
     } else {
       remove_quietly(folder_.result(key));  // what is not a result must not keep one from its place
-      failed_attempt(key, unit, result.error(), false);
+      failed_attempt(key, unit,
+                     in_context(folder_.result(key).string(),
+                                result ? make_error(ErrorCode::kCorrupt, "{}", why) : result.error()),
+                     false);
     }
     return ok_status();
   }

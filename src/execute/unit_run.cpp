@@ -43,6 +43,8 @@ Result<record::UnitTurn> turn_of(const UnitFolder& folder, const std::string& ba
     return make_error(ErrorCode::kInvalidArgument, "{} has {} units, and number {} was asked for", batch,
                       units.units.size(), index);
   }
+  if (const std::string why = objection_to(units.units[index]); !why.empty())
+    return make_error(ErrorCode::kCorrupt, "{}: {}", (folder.batch(batch) / "batch.json").string(), why);
   return units.units[index];
 }
 
@@ -55,6 +57,10 @@ class UnitRun {
     std::error_code ignored;
     if (fs::exists(folder_.result(turn_.key), ignored)) return mark();
     RIDGE_TRY(order, unit_record<record::UnitOrder>(folder_.order(turn_.key), "unit"));
+    if (order.key != turn_.key) {
+      return make_error(ErrorCode::kCorrupt, "{} is of another unit, \"{}\"", folder_.order(turn_.key).string(),
+                        order.key);
+    }
     if (order.ridge != host_.version) return refuse_version(order.ridge);
     record::UnitStart start{turn_.attempt, host_.place, ::getpid(), 0};
     RIDGE_TRY(offset, folder_.clock_offset(host_.clock));
