@@ -46,8 +46,8 @@ class Base(unittest.TestCase):
         self.assertEqual(ended.returncode, code, f"{words}\n{ended.stdout[-2000:]}\n{ended.stderr[-2000:]}")
         return ended.stdout + ended.stderr
 
-    def optimize(self, name, *words):
-        return ("optimize", "gemm", *SHAPES, *TRIES, "--budget", "45s", "--directory", name, *words)
+    def optimize(self, name, *words, budget="45s"):
+        return ("optimize", "gemm", *SHAPES, *TRIES, "--budget", budget, "--directory", name, *words)
 
     def events(self, name):
         return [json.loads(line) for line in (self.folder / name / "journal.jsonl").read_text().splitlines()]
@@ -61,6 +61,14 @@ class Base(unittest.TestCase):
     def check_record(self, name, undisturbed):
         """Nothing lost, nothing twice, and the record holds."""
         self.assertEqual(self.effects(name), undisturbed)
+        self.check_once(name)
+
+    def check_once(self, name):
+        """Each step of a campaign of one round once, no session twice, and the record holds."""
+        effects = self.effects(name)
+        for kind in ("prepared", "tips_read", "baseline", "proposed", "decided", "final", "reported"):
+            self.assertEqual(effects.count(kind), 1, effects)
+        self.assertEqual(effects.count("closed"), 2, "the baseline and the round")
         sessions = collections.Counter(re.findall(r'"seed":("?[0-9a-fx]+"?)', (self.folder / name / "journal.jsonl").read_text()))
         self.assertFalse([seed for seed, times in sessions.items() if times > 1], "a session counts twice")
         self.run_ridge("campaign", "verify", name)
@@ -192,8 +200,15 @@ class Ssh(Base):
         for look in shared:
             self.assertNotIn("HARNESS_FAULT", [row["outcome"] for row in look["rows"]])
             self.assertEqual(len({row["candidate"] for row in look["rows"]}), len(look["rows"]))
-        self.check_record("shared", self.effects("shared"))
+        self.check_once("shared")
         self.assertIn("screen_on", (self.folder / "shared/manifest.yaml").read_text())
+
+    def replicate(self, place):
+        """A campaign, replicated there, with time for an accept also on a busy machine."""
+        self.run_ridge(*self.optimize("a", "--replicate-on", place, budget="4m"), limit=400)
+        final = next(event["payload"] for event in self.events("a") if event["kind"] == "final")
+        if final["initial"] == final["best"]:
+            self.skipTest("no round was accepted on this machine, so that there is nothing to replicate")
 
     def replica(self, name):
         events = self.events(name)
@@ -205,11 +220,11 @@ class Ssh(Base):
         if not shutil.which("unshare") or subprocess.run(named, capture_output=True, text=True).stdout.strip() != "far":
             self.skipTest("no machine of another name can be played here (unshare --uts)")
         place = f"ssh:{self.stand_in(FAR)},ridge={RIDGE}"
-        self.run_ridge(*self.optimize("a", "--replicate-on", place))
+        self.replicate(place)
         replica = self.replica("a")
         self.assertEqual(replica["note"], "")
         self.assertEqual(replica["environment"]["facts"]["node.host"], "far")
-        self.assertEqual([effect["label"] for effect in replica["effects"]], ["suite", "m=32 n=32 k=32"])
+        self.assertEqual([effect["label"].split(" dtype")[0] for effect in replica["effects"]], ["suite", "m=32 n=32 k=32"])
         self.assertGreaterEqual(len(replica["evaluation"]["sessions"]), 3)
         self.assertIn("replicate_on: ", (self.folder / "a/manifest.yaml").read_text())
         for command in ("verify", "replay"):
@@ -222,13 +237,13 @@ class Ssh(Base):
         self.assertEqual(list((self.folder / "there").glob("campaign-*-replica/units/*")), [], "what was fetched is gone there")
 
     def test_the_same_machine_is_named_and_the_campaign_ends(self):
-        self.run_ridge(*self.optimize("a", "--replicate-on", f"ssh:{self.stand_in()},ridge={RIDGE}"))
+        self.replicate(f"ssh:{self.stand_in()},ridge={RIDGE}")
         self.assertIn("is the device that the campaign measured on", self.replica("a")["note"])
         self.assertIn("Not measured on another device", self.run_ridge("campaign", "status", "a"))
 
     def test_a_machine_that_is_not_reached_at_the_end_is_a_note(self):
         place = self.stand_in("echo 'near: No route to host' >&2; exit 255")
-        self.run_ridge(*self.optimize("a", "--replicate-on", f"ssh:{place}"))
+        self.replicate(f"ssh:{place}")
         self.assertIn("near: No route to host", self.replica("a")["note"])
         self.run_ridge("campaign", "verify", "a")
 
@@ -248,6 +263,49 @@ class Ssh(Base):
         self.assertEqual(sorted(theirs.read_text().splitlines()), kept)
         self.check_table(choices, sizes)
         self.assertEqual(list((self.folder / "there").iterdir()), [], "units stay behind")
+
+    def unit_runs(self):
+        return any((self.folder / "there").glob("campaign-*/units/*/started-1.json"))
+
+    def test_a_connection_that_is_lost_in_mid_unit_loses_and_doubles_nothing(self):
+        cut, late = self.folder / "cut", self.folder / "late"
+        lost = "echo 'Connection reset by peer' >&2; exit 255"
+        ssh = f'[ -e "{cut}" ] && {{ {lost}; }}\n[ -e "{late}" ] && {{ sh -c "$*" > /dev/null; {lost}; }}\nexec sh -c "$*"'
+        engine = self.start(*self.optimize("disturbed", "--measure-on", f"ssh:{self.stand_in(ssh)},ridge={RIDGE}", budget="4m"))
+        said = lambda: (self.folder / "engine.txt").read_text().count("cannot be reached")
+        for trouble in (cut, late):  # it is refused; and the command runs, but its answer does not come
+            self.until(self.unit_runs, "a unit runs", 120)
+            before = said()
+            trouble.touch()
+            self.until(lambda: said() > before or engine.poll() is not None, "the engine finds out")
+            time.sleep(3)
+            trouble.unlink()
+            self.until(lambda: not self.unit_runs() or engine.poll() is not None, "its result is fetched", 120)
+        self.until(lambda: engine.poll() is not None, "the campaign ends", 200)
+        self.assertEqual(engine.returncode, 0, (self.folder / "engine.txt").read_text()[-2000:])
+        self.assertIn("near cannot be reached (ssh near: Connection reset by peer)", (self.folder / "engine.txt").read_text())
+        self.check_once("disturbed")
+
+    def test_a_full_disk_is_named_with_its_machine_and_resume_goes_on(self):
+        there = self.folder / "there"
+        there.mkdir()
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", there], capture_output=True).returncode != 0:
+            self.skipTest("a small file system cannot be mounted here")
+        self.addCleanup(subprocess.run, ["umount", "-l", there])
+        engine = self.start(*self.optimize("disturbed", "--measure-on", f"ssh:{self.stand_in()},ridge={RIDGE}", budget="4m"))
+        self.until(self.unit_runs, "a unit runs", 120)
+        with self.assertRaises(OSError), open(there / "filler", "wb", buffering=0) as filler:
+            while True:
+                filler.write(bytes(4096))
+        self.until(lambda: engine.poll() is not None, "the engine gives up", 200)
+        said = (self.folder / "engine.txt").read_text()
+        self.assertEqual(engine.returncode, 6, said[-2000:])
+        self.assertIn("near", said)
+        self.assertIn("No space left on device", said)
+        self.assertIn("nothing is lost; continue with: ridge campaign resume", said)
+        (there / "filler").unlink()
+        self.run_ridge("campaign", "resume", "disturbed", "--wait-for-quiet", "1s")
+        self.check_once("disturbed")
 
     def test_a_machine_that_does_not_let_us_in_is_an_error_with_the_command_to_try(self):
         programs = self.folder / "programs"
