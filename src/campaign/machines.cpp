@@ -23,9 +23,9 @@ Status check_screens(const record::CampaignSpec& spec, const Machines& machines)
 
 }  // namespace
 
-bool Machines::elsewhere() const {
-  return !execute::is_default(measure) || !execute::is_default(build) || !execute::is_default(screen);
-}
+bool Machines::elsewhere() const { return !execute::is_default(measure) || !execute::is_default(build); }
+
+bool Machines::any() const { return elsewhere() || !execute::is_default(screen) || !replicate.empty(); }
 
 Status set_machines(record::CampaignSpec& spec, const Machines& machines) {
   const std::pair<const char*, const std::string*> places[] = {{kBuildOnKey, &machines.build},
@@ -38,13 +38,11 @@ Status set_machines(record::CampaignSpec& spec, const Machines& machines) {
     if (!execute::is_default(*place) || place == &machines.replicate) spec.extra[key] = yaml_text(*place);
   }
   RIDGE_CHECK_OK(check_screens(spec, machines));
-  const bool replicates = !machines.replicate.empty();
-  if (replicates && execute::is_default(machines.replicate) && execute::is_default(machines.measure)) {
+  if (!machines.replicate.empty() && execute::is_default(machines.replicate) && execute::is_default(machines.measure)) {
     return with_hint(invalid("{}: {} is the device that the campaign measures on", kReplicateOnKey, machines.replicate),
                      "name another: local:1, slurm[:...] or ssh:HOST; or measure there, and replicate here");
   }
-  return (machines.elsewhere() || replicates) && record::is_of_project(spec) ? Status(no_place_of_a_project())
-                                                                             : ok_status();
+  return machines.any() && record::is_of_project(spec) ? Status(no_place_of_a_project()) : ok_status();
 }
 
 Error no_place_of_a_project() {

@@ -20,8 +20,10 @@ struct Machines {
   std::string build = {}, measure = {};
   std::string screen = {};     // devices of the kind that measures; the configurations of a sweep are dealt to them
   std::string replicate = {};  // where the final comparison is made once more
-  // Whether others take part in its rounds than the worker beside the engine that sees all devices.
+  // Whether another worker builds or measures than the one beside the engine that sees all devices.
   [[nodiscard]] bool elsewhere() const;
+  // Whether another takes part in anything.
+  [[nodiscard]] bool any() const;
 };
 
 // Refuses what is no place to run, what a project's own commands cannot be sent to, and a replica on the device itself.

@@ -13,9 +13,10 @@ struct Routes {
   std::unique_ptr<Executor> measure;  // also describes itself, and builds where `build` is null
   // Builds ahead of what measures, into the cache that both share, and again before an accept. A machine without that
   // cache, or with another processor, has to build by itself, and does.
-  std::unique_ptr<Executor> build;
+  std::unique_ptr<Executor> build = nullptr;
   // Devices that share the looks at the candidates of one request (execute/spread.h); null: `measure` looks alone.
-  std::unique_ptr<Executor> screen;
+  // They build by themselves.
+  std::unique_ptr<Executor> screen = nullptr;
 };
 
 std::unique_ptr<Executor> make_routed_executor(Routes routes);

@@ -19,6 +19,7 @@
 #include "execute/make_executor.h"
 #include "execute/project_executor.h"
 #include "execute/quiet.h"
+#include "execute/route.h"
 #include "record/execution.h"
 #include "report/report.h"
 #include "service/duration.h"
@@ -191,6 +192,14 @@ Result<Ran> drive_campaign(const Context& context, const fs::path& directory, co
   } else {
     RIDGE_TRY(inner, executor_of(context, state, directory, run, options.project));
     executor = considerate(context, std::move(inner), state.spec(), wait, clock);
+  }
+  if (!execute::is_default(machines.screen)) {
+    RIDGE_TRY(screens, screens_on(context, machines.screen, clock, asked));
+    // This machine's lease is for what measures here: others look meanwhile, under their own.
+    if (execute::is_local(machines.screen))
+      screens = considerate(context, std::move(screens), state.spec(), wait, clock);
+    executor = execute::make_routed_executor(
+        {.here = local_executor(context), .measure = std::move(executor), .screen = std::move(screens)});
   }
   if (!machines.replicate.empty()) {
     replica = replica_on(context, machines.replicate, clock, asked);

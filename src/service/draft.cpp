@@ -223,7 +223,7 @@ void place_in_workspace(DraftRequest& options, record::CampaignSpec& spec) {
 }
 
 Result<Draft> draft_for_project(const Context& context, DraftRequest options) {
-  if (options.machines.elsewhere() || !options.machines.replicate.empty()) return campaign::no_place_of_a_project();
+  if (options.machines.any()) return campaign::no_place_of_a_project();
   Result<project::Project> project = project::read_project(options.project);
   if (!project) return project.error();
   const fs::path source = project->root;

@@ -70,17 +70,18 @@ Result<std::unique_ptr<execute::Executor>> worker_on(const Context& context, con
     routes.build = std::move(build);
     setting.owner = asked.owner;
   }
-  if (!execute::is_default(machines.screen)) {
-    if (!setting.owner.empty()) setting.owner += "-screen";
-    RIDGE_TRY(screen, execute::make_executor(machines.screen, clock, setting));
-    routes.screen = std::move(screen);
-    setting.owner = asked.owner;
-  }
   setting.one_device = asked.one_device;
   const std::string measure = machines.measure.empty() ? "local" : machines.measure;
   RIDGE_TRY(measures, execute::make_executor(measure, clock, setting));
   routes.measure = std::move(measures);
   return execute::make_routed_executor(std::move(routes));
+}
+
+Result<std::unique_ptr<execute::Executor>> screens_on(const Context& context, const std::string& place, Clock& clock,
+                                                      AskedBy asked) {
+  execute::ExecutorSetting setting = setting_of(context, asked);
+  setting.owner += "-screen";
+  return execute::make_executor(place, clock, setting);
 }
 
 std::unique_ptr<execute::Executor> replica_on(const Context& context, const std::string& place, Clock& clock,

@@ -23,6 +23,10 @@ struct AskedBy {
 Result<std::unique_ptr<execute::Executor>> worker_on(const Context& context, const campaign::Machines& machines,
                                                      Clock& clock, AskedBy asked);
 
+// The devices that share the looks at a sweep of a campaign.
+Result<std::unique_ptr<execute::Executor>> screens_on(const Context& context, const std::string& place, Clock& clock,
+                                                      AskedBy asked);
+
 // What makes the final comparison of a campaign once more. A place that cannot be used is no error: it is said now, and
 // is the answer to every request, so that the campaign ends with a note.
 std::unique_ptr<execute::Executor> replica_on(const Context& context, const std::string& place, Clock& clock,

@@ -53,10 +53,11 @@ class Base(unittest.TestCase):
         return [json.loads(line) for line in (self.folder / name / "journal.jsonl").read_text().splitlines()]
 
     def effects(self, name):
-        """The story of a campaign: what happened in its order, without what every process writes that goes on with it."""
+        """The story of a campaign: what happened in its order, without what every process writes that goes on with it, and what noise alone brings
+        about: another calibration, and a sweep of which nothing is worth measuring."""
         ended = {"committed": "closed", "rolled_back": "closed"}
         kinds = [event["kind"] for event in self.events(name)]
-        return [ended.get(kind, kind) for kind in kinds if kind not in ("intent", "resumed", "paused")]
+        return [ended.get(kind, kind) for kind in kinds if kind not in ("intent", "resumed", "paused", "calibrated", "evaluated")]
 
     def check_record(self, name, undisturbed):
         """Nothing lost, nothing twice, and the record holds."""
