@@ -191,9 +191,9 @@ class Ssh(Base):
         engine = self.start("optimize", "gemm", *SHAPES, "--max-iterations", "2", "--seed", "3", "--planned", "2", "--wait-for-quiet", "1s", "--no-git", "--yes",
                             "--budget", "2m", "--directory", "shared", "--screen-on", place + ",slots=2")
         # The engine dies while the machines look; what they saw is the next one's.
-        units = self.folder / "cache/units"
-        looking = lambda: len(list(units.glob("*-screen/units/*/started-1.json"))) >= 2
-        self.until(looking, "two machines look", 200)
+        looking = lambda: len(list(self.folder.glob("there/*-screen/units/*/started-1.json"))) >= 2
+        self.until(lambda: looking() or engine.poll() is not None, "two machines look", 200)
+        self.assertIsNone(engine.poll(), "they were too quick to be seen")
         engine.send_signal(signal.SIGKILL)
         engine.wait()
         self.run_ridge("campaign", "resume", "shared", "--wait-for-quiet", "1s")
