@@ -13,6 +13,7 @@
 #include "dispatch/tune.h"
 #include "dispatch/tuned.h"
 #include "numerics/convert.h"
+#include "record/tuned_folder.h"
 #include "ridge/ops/gemm.h"
 
 namespace ridge::dispatch {
@@ -218,10 +219,10 @@ TEST_F(Tuned, TablesSurviveOnDiskAndTheLastLineOfABucketWins) {
   ASSERT_TRUE(folder);
   record::TunedChoice choice = choice_for(the_gemm(), "m=32 n=32 k=32", "reference");
   choice.refused = {"cpu_x: element 3 of c is 1, not 2 +- 0.1"};
-  ASSERT_TRUE(keep(choice, folder->path()));
-  ASSERT_TRUE(keep(choice_for(the_gemm(), "m=64 n=32 k=32", "cpu_blis"), folder->path()));
+  ASSERT_TRUE(record::keep_tuned({choice}, folder->path()));
+  ASSERT_TRUE(record::keep_tuned({choice_for(the_gemm(), "m=64 n=32 k=32", "cpu_blis")}, folder->path()));
   choice.implementation = "cpu_openblas";
-  ASSERT_TRUE(keep(choice, folder->path()));
+  ASSERT_TRUE(record::keep_tuned({choice}, folder->path()));
   TunedTable table;
   ASSERT_TRUE(table.add_folder(folder->path() / "tuned"));
   EXPECT_EQ(table.size(), 2u);
