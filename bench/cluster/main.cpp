@@ -240,9 +240,9 @@ std::vector<Result<record::WorkerResponse>> build_here(const std::vector<record:
   return answers;
 }
 
-// 200 builds beside this process, two at a time, and 200 as jobs of Slurm on a node of two processors, in turns.
+// Builds beside this process, two at a time, and as jobs of Slurm on a node of two processors, in turns.
 int builds(const std::string& folder, const std::string& ridge, const std::string& version,
-           const std::string& source_file) {
+           const std::string& source_file, std::size_t count) {
   const auto source = read_file(source_file);
   if (!source) return fmt::print(stderr, "{}\n", source.error().text()), 3;
   const std::string worker = (std::filesystem::path(ridge).parent_path() / "ridge-worker").string();
@@ -252,11 +252,11 @@ int builds(const std::string& folder, const std::string& ridge, const std::strin
   setting.cache_directory = folder;
   fmt::print("where,builds,built,seconds,processor_seconds\n");
   for (const bool slurm : {false, true, true, false}) {
-    const std::vector<record::WorkerRequest> requests = builds_of(*source, folder, 100);
+    const std::vector<record::WorkerRequest> requests = builds_of(*source, folder, count);
     const double begun = clock.monotonic(), used = seconds_of(RUSAGE_SELF) + seconds_of(RUSAGE_CHILDREN);
     std::vector<Result<record::WorkerResponse>> answers;
     if (slurm) {
-      const auto executor = execute::make_executor("slurm", clock, setting);
+      const auto executor = execute::make_executor("slurm:jobs=1000", clock, setting);
       if (!executor) return fmt::print(stderr, "{}\n", executor.error().text()), 3;
       answers = (*executor)->run_all(requests);
     } else {
@@ -273,7 +273,8 @@ int builds(const std::string& folder, const std::string& ridge, const std::strin
 
 int main(int argc, char** argv) {
   if (argc == 5 && std::string_view(argv[1]) == "--slurm") return on_slurm(argv[2], argv[3], argv[4]);
-  if (argc == 6 && std::string_view(argv[1]) == "--builds") return builds(argv[2], argv[3], argv[4], argv[5]);
+  if (argc == 7 && std::string_view(argv[1]) == "--builds")
+    return builds(argv[2], argv[3], argv[4], argv[5], std::strtoul(argv[6], nullptr, 10));
   const bool quick = argc > 1 && std::string_view(argv[1]) == "--quick";
   fmt::print(
       "nodes,units,mean_seconds,failures_per_hour,requeue,in_flight,results,errors,seconds,busy_until_tail,busy,"
