@@ -189,14 +189,14 @@ class Ssh(Base):
     def test_looks_at_a_sweep_are_shared_and_decisions_stay_on_one_device(self):
         place = f"ssh:{self.machine()},ridge={RIDGE}".replace(str(self.folder), str(self.folder).replace(",", "\\,"))
         engine = self.start("optimize", "gemm", *SHAPES, "--max-iterations", "2", "--seed", "3", "--planned", "2", "--wait-for-quiet", "1s", "--no-git", "--yes",
-                            "--budget", "2m", "--directory", "shared", "--screen-on", place + ",slots=2")
+                            "--budget", "4m", "--directory", "shared", "--screen-on", place + ",slots=2")
         # The engine dies while the machines look; what they saw is the next one's.
         looking = lambda: len(list(self.folder.glob("there/*-screen/units/*/started-1.json"))) >= 2
-        self.until(lambda: looking() or engine.poll() is not None, "two machines look", 200)
+        self.until(lambda: looking() or engine.poll() is not None, "two machines look", 300)
         self.assertIsNone(engine.poll(), "they were too quick to be seen")
         engine.send_signal(signal.SIGKILL)
         engine.wait()
-        self.run_ridge("campaign", "resume", "shared", "--wait-for-quiet", "1s")
+        self.run_ridge("campaign", "resume", "shared", "--wait-for-quiet", "1s", limit=400)
         looks = [event["payload"] for event in self.events("shared") if event["kind"] == "screened"]
         shared = [look for look in looks if len(look["rows"]) >= 6]
         self.assertTrue(shared, looks)
