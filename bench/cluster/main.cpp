@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -20,12 +19,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "base/files.h"
 #include "base/hash.h"
-#include "execute/local.h"
 #include "execute/make_executor.h"
 #include "execute/scripted.h"
 #include "execute/scripted_cluster.h"
@@ -225,43 +222,24 @@ std::size_t built(const std::vector<Result<record::WorkerResponse>>& answers) {
   }));
 }
 
-// Beside this process, two at a time.
-std::vector<Result<record::WorkerResponse>> build_here(const std::vector<record::WorkerRequest>& requests,
-                                                       const std::string& worker) {
-  std::vector<Result<record::WorkerResponse>> answers(requests.size(), record::WorkerResponse{});
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    const auto executor = execute::make_local_executor(worker);
-    for (std::size_t i = next++; i < requests.size(); i = next++) answers[i] = executor->run(requests[i]);
-  };
-  std::thread other(work);
-  work();
-  other.join();
-  return answers;
-}
-
 // Builds beside this process, two at a time, and as jobs of Slurm on a node of two processors, in turns.
 int builds(const std::string& folder, const std::string& ridge, const std::string& version,
            const std::string& source_file, std::size_t count) {
   const auto source = read_file(source_file);
   if (!source) return fmt::print(stderr, "{}\n", source.error().text()), 3;
-  const std::string worker = (std::filesystem::path(ridge).parent_path() / "ridge-worker").string();
   SystemClock clock;
   execute::ExecutorSetting setting;
-  setting.worker_program = worker, setting.ridge_program = ridge, setting.version = version;
+  setting.worker_program = std::filesystem::path(ridge).parent_path() / "ridge-worker";
+  setting.ridge_program = ridge, setting.version = version;
   setting.cache_directory = folder;
   fmt::print("where,builds,built,seconds,processor_seconds\n");
   for (const bool slurm : {false, true, true, false}) {
+    // Of two devices beside us, whose numbers say nothing to a compiler.
+    const auto executor = execute::make_executor(slurm ? "slurm:jobs=1000" : "local:0,1", clock, setting);
+    if (!executor) return fmt::print(stderr, "{}\n", executor.error().text()), 3;
     const std::vector<record::WorkerRequest> requests = builds_of(*source, folder, count);
     const double begun = clock.monotonic(), used = seconds_of(RUSAGE_SELF) + seconds_of(RUSAGE_CHILDREN);
-    std::vector<Result<record::WorkerResponse>> answers;
-    if (slurm) {
-      const auto executor = execute::make_executor("slurm:jobs=1000", clock, setting);
-      if (!executor) return fmt::print(stderr, "{}\n", executor.error().text()), 3;
-      answers = (*executor)->run_all(requests);
-    } else {
-      answers = build_here(requests, worker);
-    }
+    const std::vector<Result<record::WorkerResponse>> answers = (*executor)->run_all(requests);
     fmt::print("{},{},{},{:.1f},{:.1f}\n", slurm ? "slurm" : "local", requests.size(), built(answers),
                clock.monotonic() - begun, seconds_of(RUSAGE_SELF) + seconds_of(RUSAGE_CHILDREN) - used);
     std::fflush(stdout);
