@@ -182,30 +182,29 @@ Result<Ran> drive_campaign(const Context& context, const fs::path& directory, co
   record::CampaignSpec again = state.spec();
   RIDGE_CHECK_OK(campaign::set_machines(again, machines));  // a manifest may be written by hand
   const AskedBy asked{"campaign-" + state.first_hash.substr(0, 16), [&] { return scope_of(running->state()); }, wait};
+  // What measures beside the engine does so under this machine's lease; what does so elsewhere, under that of its own.
+  const auto leased = [&](const std::string& place, std::unique_ptr<execute::Executor> worker) {
+    return execute::is_local(place) ? considerate(context, std::move(worker), state.spec(), wait, clock)
+                                    : std::move(worker);
+  };
   if (machines.elsewhere()) {
     RIDGE_TRY(worker, worker_on(context, machines, clock, asked));
     const bool unnamed = execute::is_default(machines.measure);
     executor = make_profiling_executor(context, std::move(worker),
                                        {.backend = state.spec().backend, .elsewhere = unnamed ? "" : machines.measure});
-    if (execute::is_local(machines.measure))
-      executor = considerate(context, std::move(executor), state.spec(), wait, clock);
   } else {
     RIDGE_TRY(inner, executor_of(context, state, directory, run, options.project));
-    executor = considerate(context, std::move(inner), state.spec(), wait, clock);
+    executor = std::move(inner);
   }
+  executor = leased(machines.measure, std::move(executor));
   if (!execute::is_default(machines.screen)) {
     RIDGE_TRY(screens, screens_on(context, machines.screen, clock, asked));
-    // This machine's lease is for what measures here: others look meanwhile, under their own.
-    if (execute::is_local(machines.screen))
-      screens = considerate(context, std::move(screens), state.spec(), wait, clock);
-    executor = execute::make_routed_executor(
-        {.here = local_executor(context), .measure = std::move(executor), .screen = std::move(screens)});
+    executor = execute::make_routed_executor({.here = local_executor(context),
+                                              .measure = std::move(executor),
+                                              .screen = leased(machines.screen, std::move(screens))});
   }
   if (!machines.replicate.empty()) {
-    replica = replica_on(context, machines.replicate, clock, asked);
-    if (execute::is_local(machines.replicate)) {
-      replica = considerate(context, std::move(replica), state.spec(), wait, clock);
-    }
+    replica = leased(machines.replicate, replica_on(context, machines.replicate, clock, asked));
   }
   Narrator narrator(context, directory, state, clock);
   options.directory = directory;
