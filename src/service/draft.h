@@ -29,7 +29,7 @@ struct DraftRequest {
   double efficiency = 0.9, min_effect = 0.01, max_foreign_load = 0.1, max_steal = 0.05;
   std::int64_t threads = 1, planned = record::Protocol{}.max_decisions;
   std::string branch, timestamp_command;
-  campaign::Machines machines;  // where to build, to measure, and to compare once more at the end
+  campaign::Machines machines;  // where to build, look and measure, and compare once more at the end
   std::vector<std::string> constraints;
   bool no_git = false;
   RunRequest run;
