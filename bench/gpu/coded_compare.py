@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Times the operators that end in 8-bit codes beside what torch.compile makes of them.
 
-    coded_compare.py PROGRAM OUT [--blocks 25] [--commit ID]
+    coded_compare.py PROGRAM OUT [--works NAME,...] [--blocks 25] [--commit ID]
 
 PROGRAM is build/bin/bench_call_times (cmake --build build --target bench_call_times): ours, all cases in turns. The peer is a function of PyTorch with the same results (codes with a
 scale for 128 columns of a row, of a weight for 128 x 128, of the matrix and of its transpose), compiled for its shapes. Both by the same protocol, in two processes one after the other: four sets of
 inputs in turn, each larger than the L2, blocks of calls of 3 ms between two events, the median over the blocks. TB/s are of compulsory bytes: inputs, sums, codes and scales once.
-`apart` is ours without fusing: activation, rmsnorm or adamw, then quantize. Writes OUT/coded.csv and OUT/coded.json. Exit status 77 without PyTorch or a GPU.
+`apart` is ours without fusing: activation, rmsnorm or adamw, then quantize; of grouped rows quantize alone, of a matrix in which they already begin at multiples of 128. --works takes works by the
+beginning of their name. Writes OUT/coded.csv and OUT/coded.json. Exit status 77 without PyTorch or a GPU.
 """
 import argparse
 import csv
@@ -36,6 +37,8 @@ WORKS = {  # name: cases of ours, of the two calls, the peer's inputs, and how c
                                (14336, 4096), BLOCKS),
     "adamw f32 4096 x 4096": ("adamw_quantize rows=4096 cols=4096 dtype=f32", ("adamw count=16777216 dtype=f32", "quantize rows=4096 cols=4096 dtype=f32"),
                               (4096, 4096), BLOCKS),
+    "grouped 16384 x 7168, 32 groups": ("grouped_quantize rows=16384 cols=7168 groups=32", ("quantize rows=20352 cols=7168",), (16384, 7168, 32), CODED),
+    "grouped 32768 x 2048, 128 groups": ("grouped_quantize rows=32768 cols=2048 groups=128", ("quantize rows=48896 cols=2048",), (32768, 2048, 128), CODED),
 }
 
 
@@ -72,10 +75,26 @@ def adamw(param, grad, mean, square):
     return q, scale, q.t().contiguous(), scale.t().contiguous()
 
 
+def grouped(x, offsets):
+    """Rows of x, group by group from multiples of 128 rows on, and codes of these."""
+    groups = offsets.numel() - 1
+    capacity = (x.shape[0] + groups * 127) // 128 * 128
+    padded = torch.cat([offsets[:1] * 0, ((offsets.diff() + 127) // 128 * 128).cumsum(0)])
+    rows = torch.arange(capacity, device=x.device)
+    group = torch.searchsorted(padded, rows, right=True).clamp(max=groups) - 1
+    source = offsets[group] + rows - padded[group]
+    y = torch.where((source < offsets[group + 1])[:, None], x[source.clamp(max=x.shape[0] - 1)], 0)
+    return padded, *both(y)
+
+
 def inputs_of(work, shape):
     if work.startswith("adamw"):
         return [torch.rand(shape, device="cuda") for _ in range(4)]
     normal = lambda *sizes: torch.randn(*sizes, device="cuda", dtype=torch.bfloat16)  # noqa: E731
+    if work.startswith("grouped"):
+        rows, columns, groups = shape
+        inside = torch.randint(rows + 1, (groups - 1,), device="cuda").sort().values
+        return [normal(rows, columns), torch.cat([inside.new_zeros(1), inside, inside.new_full((1,), rows)])]
     return [normal(*shape), normal(*shape)] + ([normal(shape[1])] if work.startswith("rmsnorm") else [])
 
 
@@ -92,7 +111,7 @@ def timed_by(program, cases):
 def peer_blocks(work, shape, blocks):
     """Microseconds of a call, of every block."""
     sets = [inputs_of(work, shape) for _ in range(SETS)]
-    peer = next(each for each in (swiglu, rmsnorm, adamw) if work.startswith(each.__name__))
+    peer = next(each for each in (swiglu, rmsnorm, adamw, grouped) if work.startswith(each.__name__))
     function = torch.compile(peer, dynamic=False)
 
     def block(calls):
@@ -114,14 +133,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("program")
     parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--works", type=lambda text: tuple(text.split(",")), default=("",))
     parser.add_argument("--blocks", type=int, default=25)
     parser.add_argument("--commit", default="")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     coded_case = lambda case, how: f"{case} {how}" if "quantize" in case else case  # noqa: E731
-    ours = timed_by(options.program, [coded_case(case, how) for fused, apart, _, how in WORKS.values() for case in (fused, *apart)])
+    works = {work: of for work, of in WORKS.items() if work.startswith(options.works)}
+    ours = timed_by(options.program, [coded_case(case, how) for fused, apart, _, how in works.values() for case in (fused, *apart)])
     rows = []
-    for work, (fused, apart, shape, how) in WORKS.items():
+    for work, (fused, apart, shape, how) in works.items():
         took, size = ours[coded_case(fused, how)]
         peer = peer_blocks(work, shape, options.blocks)
         theirs = statistics.median(peer)
