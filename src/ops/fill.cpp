@@ -53,13 +53,6 @@ std::vector<double> offsets(Draws& draws, std::size_t count, double most) {
   return values;
 }
 
-std::vector<double> lengths(Draws& draws, std::size_t count, double most) {
-  std::vector<double> values = cuts(draws, count, most);
-  if (count > 0) values.push_back(most);
-  for (std::size_t i = values.size(); i-- > 1;) values[i] -= values[i - 1];
-  return values;
-}
-
 std::vector<double> probabilities(Draws& draws, std::size_t count, std::size_t row) {
   std::vector<double> values(count);
   for (std::size_t first = 0; row > 0 && first < count; first += row) {
@@ -86,7 +79,6 @@ void fill_input(const Fill& fill, const TensorView& view, Family family, std::ui
       for (std::size_t i = 0; i < count; ++i) values.push_back(draws.whole(fill.least, fill.most));
       break;
     case Fill::Rule::kOffsets: values = offsets(draws, count, fill.most); break;
-    case Fill::Rule::kLengths: values = lengths(draws, count, fill.most); break;
     case Fill::Rule::kProbabilities: {
       const std::int64_t row = view.rank > 0 ? view.shape[static_cast<std::size_t>(view.rank - 1)] : 1;
       values = probabilities(draws, count, static_cast<std::size_t>(row));

@@ -15,7 +15,6 @@ struct Fill {
     kUniform,       // from `least` to `most`
     kIndices,       // whole numbers from `least` to `most`, both included
     kOffsets,       // whole numbers that never fall, from 0 to `most`: neighbours may be equal
-    kLengths,       // whole numbers from 0 that add up to `most`
     kProbabilities  // those of the last dimension add up to 1
   };
   Rule rule = Rule::kNumbers;

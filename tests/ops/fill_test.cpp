@@ -37,9 +37,6 @@ TEST(FillRule, EveryFamilyOfItKeepsToTheRule) {
       ASSERT_TRUE(std::ranges::is_sorted(offsets));
       ASSERT_EQ(offsets.front(), 0);
       ASSERT_EQ(offsets.back(), 1000);
-      const std::vector<double> lengths = filled({Rule::kLengths, 0, 1000}, DType::kI32, 1, 32, family, seed);
-      ASSERT_EQ(sum(lengths), 1000);
-      ASSERT_GE(*std::ranges::min_element(lengths), 0);
       const std::vector<double> odds = filled({Rule::kProbabilities}, DType::kF32, 3, 8, family, seed);
       for (std::size_t row = 0; row < 3; ++row) {
         double total = 0;
@@ -71,7 +68,6 @@ TEST(FillRule, SmallAndEmptyOperands) {
   EXPECT_TRUE(filled({Rule::kOffsets, 0, 5}, DType::kI32, 1, 0, Family::kNormal, 1).empty());
   EXPECT_EQ(filled({Rule::kOffsets, 0, 5}, DType::kI32, 1, 1, Family::kNormal, 1), std::vector<double>{0});
   EXPECT_EQ(filled({Rule::kOffsets, 0, 5}, DType::kI32, 1, 2, Family::kNormal, 1), (std::vector<double>{0, 5}));
-  EXPECT_EQ(filled({Rule::kLengths, 0, 5}, DType::kI32, 1, 1, Family::kNormal, 1), std::vector<double>{5});
   EXPECT_EQ(filled({Rule::kIndices, 4, 4}, DType::kU8, 1, 3, Family::kNormal, 1), (std::vector<double>{4, 4, 4}));
 }
 

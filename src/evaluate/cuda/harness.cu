@@ -229,6 +229,40 @@ extern "C" __global__ void ridge_fill_range(Operand x, i64 family, u64 seed, dou
   }
 }
 
+// Whole numbers that never fall: 0, draws from 0 to `most` in ascending order, `most`. A thread finds the place of its draw among the others.
+extern "C" __global__ void ridge_fill_offsets(Operand x, i64 family, u64 seed, double most) {
+  const i64 inner = x.count() - 2;
+  const auto drawn = [&](i64 i) { return fmin(most, floor(spread(family, seed, static_cast<u64>(i)) * (most + 1))); };
+  for (i64 i = thread_index(); i < inner; i += thread_count()) {
+    const double value = drawn(i);
+    i64 before = 0;
+    for (i64 j = 0; j < inner; ++j) {
+      const double other = drawn(j);
+      before += other < value || (other == value && j < i);
+    }
+    put_bits(x, 1 + before, static_cast<u64>(value));
+  }
+  if (thread_index() != 0) return;
+  if (inner > -1) put_bits(x, inner + 1, static_cast<u64>(most));
+  put_bits(x, 0, 0);
+}
+
+// Rows of positive numbers that add up to 1, a warp for each.
+extern "C" __global__ void ridge_fill_probabilities(Operand x, i64 family, u64 seed) {
+  constexpr int kWarp = 32;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const auto drawn = [&](i64 e) { return spread(family, seed, static_cast<u64>(e)) + 0x1p-20; };
+  for (i64 row = thread_index() / kWarp; row < x.rows; row += thread_count() / kWarp) {
+    const i64 first = row * x.columns;
+    double sum = 0;
+    for (i64 j = lane; j < x.columns; j += kWarp) sum += drawn(first + j);
+    for (int distance = kWarp / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+    for (i64 j = lane; j < x.columns; j += kWarp) {
+      put_bits(x, first + j, encode(x.type, static_cast<float>(drawn(first + j) / sum)));
+    }
+  }
+}
+
 extern "C" __global__ void ridge_fill_code(Operand x, u64 code) {
   for (i64 e = thread_index(); e < x.count(); e += thread_count()) put_bits(x, e, code);
 }

@@ -17,6 +17,7 @@ using ops::CheckLaunch;
 using record::Defence;
 using record::Outcome;
 
+constexpr std::int64_t kMostOffsets = 1 << 16;  // sorted by comparing each with all
 constexpr std::size_t kMaxZones = 3 * kMostOperands + 8;
 constexpr std::int64_t kChunk = 1 << 22;  // elements compared at once: 128 MiB of reference values
 
@@ -27,8 +28,10 @@ bool filled(const ops::OperandSpec& spec) { return !spec.output || spec.read_wri
 std::int64_t pitch_gap(const ops::DeviceMatrix& matrix) { return matrix.pitch - matrix.columns; }
 std::int64_t element_bytes(const TensorView& view) { return size_bits(view.dtype) / 8; }
 
-// Bits that no result has: a NaN with a random payload, or a number near the end of the type's range.
+// Bits that no result has: a NaN with a random payload, a number near the end of the type's range, or of whole numbers
+// a negative one.
 std::uint64_t poison_code(DType dtype, bool nan, std::uint64_t random) {
+  if (is_integer(dtype)) return ~(random & 0x3f) & (~std::uint64_t{0} >> (64 - size_bits(dtype)));
   const numerics::FloatFormat format = numerics::format_of(dtype);
   const std::uint64_t mantissa = (std::uint64_t{1} << format.mantissa_bits) - 1;
   const std::uint64_t sign = (random >> 63) != 0 && dtype != DType::kE8m0 ? format.sign_bit() : 0;
@@ -44,11 +47,6 @@ bool poison_tells(const Call& call, const ops::OperandSpec& spec) {
 }
 
 double float_of_key(std::uint64_t key) { return std::bit_cast<float>(static_cast<std::uint32_t>(key >> 32)); }
-
-bool made_on_device(ops::Fill::Rule rule) {
-  using Rule = ops::Fill::Rule;
-  return rule == Rule::kNumbers || rule == Rule::kUniform || rule == Rule::kIndices;
-}
 
 // How uncertain a mean of `count` squares is: one error alone is a matter of luck.
 double square_limit(double count) { return 4.0 * (1.0 + 8.0 / std::sqrt(std::max(count, 1.0))); }
@@ -71,9 +69,9 @@ Result<std::unique_ptr<OutputVerifier>> OutputVerifier::create(const device::cud
                         problem.problem_case.text(), problem.operands.size(), kMostOperands);
     }
     for (const ops::OperandSpec& spec : problem.operands) {
-      if (made_on_device(spec.fill.rule)) continue;
-      return make_error(ErrorCode::kUnsupported, "{}: nothing on the device fills {}, {} with a rule of its own",
-                        problem.problem_case.text(), spec.name, to_string(spec.dtype));
+      if (spec.fill.rule != ops::Fill::Rule::kOffsets || spec.element_count() <= kMostOffsets) continue;
+      return make_error(ErrorCode::kUnsupported, "{}: {} has {} numbers; at most {} are sorted on the device",
+                        problem.problem_case.text(), spec.name, spec.element_count(), kMostOffsets);
     }
     scratch = std::max(scratch, check.scratch_bytes(problem));
     std::size_t old = 0;
@@ -135,15 +133,22 @@ void OutputVerifier::draw(Call& call, measure::Coin& coin, std::optional<std::ui
 
 // The content of operand `index`, wherever it lies: the same seed and family give the same numbers.
 Status OutputVerifier::fill(const Call& call, std::size_t index, const ops::DeviceMatrix& matrix) {
+  using Rule = ops::Fill::Rule;
   const ops::Fill& fill = call.problem->operands[index].fill;
-  if (fill.rule != ops::Fill::Rule::kNumbers) {
-    return run("ridge_fill_range", matrix.rows * matrix.columns,
-               {matrix, CheckLaunch::number(static_cast<std::int64_t>(call.family)), call.seeds[index],
-                CheckLaunch::real(fill.least), CheckLaunch::real(fill.most),
-                std::uint64_t{fill.rule == ops::Fill::Rule::kIndices}});
+  const std::int64_t elements = matrix.rows * matrix.columns;
+  const CheckLaunch::Argument family = CheckLaunch::number(static_cast<std::int64_t>(call.family));
+  const std::uint64_t seed = call.seeds[index];
+  switch (fill.rule) {
+    case Rule::kNumbers: return run("ridge_fill", elements / 4 + 1, {matrix, family, seed});
+    case Rule::kUniform:
+    case Rule::kIndices:
+      return run("ridge_fill_range", elements,
+                 {matrix, family, seed, CheckLaunch::real(fill.least), CheckLaunch::real(fill.most),
+                  std::uint64_t{fill.rule == Rule::kIndices}});
+    case Rule::kOffsets: return run("ridge_fill_offsets", elements, {matrix, family, seed, CheckLaunch::real(fill.most)});
+    case Rule::kProbabilities: return run("ridge_fill_probabilities", 32 * matrix.rows, {matrix, family, seed});
   }
-  return run("ridge_fill", matrix.rows * matrix.columns / 4 + 1,
-             {matrix, CheckLaunch::number(static_cast<std::int64_t>(call.family)), call.seeds[index]});
+  return make_error(ErrorCode::kInternal, "a rule that is not known");
 }
 
 Status OutputVerifier::poison(const Call& call) {
