@@ -127,7 +127,7 @@ expression = "direct && lanes > 0 ? floor_div(4, per_thread) : 1"
 # Read again: threads with 32 registers, or 42 where that is too few.
 [[value]]
 name = "again_threads"
-expression = "per_thread * (1 + residual) > 4 || (x_bytes == 2 ? f32_columns : per_thread == 4) ? 1536 : 2048"
+expression = "(residual && per_thread > 2) || (x_bytes == 4 && per_thread > 2) ? 1024 : per_thread > 4 || (x_bytes == 2 && f32_columns) ? 1536 : 2048"
 [[value]]
 name = "turn_rows"
 expression = "lanes > 0 ? side * floor_div(256, lanes) : 1"

@@ -4,8 +4,8 @@
 // elements for rows that are no whole chunks.
 //
 // With a mean, sums are of the distances from the row's first number, which are exact of near numbers: a mean that is
-// large beside the deviation costs no digits, and equal numbers leave nothing. The ring adds up distances and their
-// squares at once, so that a row waits for one sum; where that number lies more than two deviations from the mean, the
+// large beside the deviation costs no digits, and equal numbers leave nothing. The ring and rows that are read again add
+// up distances and their squares at once, so that a row waits for one sum; where that number lies more than two deviations from the mean, the
 // difference of the two would lose digits, and the squares are added up once more around the mean.
 #pragma once
 #include "../../device/cuda/kernel/row_direct.cuh"
@@ -112,10 +112,12 @@ __device__ __forceinline__ void add_up(const Place& place, const ChunkX (&h)[kPe
   }
 }
 
-// From the sums of a row's distances and their squares. Every thread of its team has the same numbers.
-template <class Loop, class Sum>
-__device__ __forceinline__ void find_mean(const RowNormParameters& p, const Loop& loop, const ChunkX (&h)[kPerThread],
-                                          const float (&sums)[kSums], float inverse_cols, Sum& sum, Norm& norm) {
+// From the sums of a row's distances and their squares. Every thread of its team has the same numbers. `read` makes h
+// this thread's part of the row, where it is needed again.
+template <class Loop, class Sum, class Read>
+__device__ __forceinline__ void find_mean(const RowNormParameters& p, const Loop& loop, ChunkX (&h)[kPerThread],
+                                          const float (&sums)[kSums], float inverse_cols, Sum& sum, Norm& norm,
+                                          const Read& read) {
   norm.rest = sums[0] * inverse_cols;
   const float square = sums[kSums - 1] * inverse_cols, part = norm.rest * norm.rest;
   // Also where the squares are more than fp32 holds, or no numbers.
@@ -128,6 +130,7 @@ __device__ __forceinline__ void find_mean(const RowNormParameters& p, const Loop
   // the distances from a far number had lost.
   if (unsure) norm.shift += norm.rest, norm.rest = 0.0f;
   float more[kSums] = {};
+  read();
   add_up(loop, h, [&](float one) {
     const float distance = norm.centred(one);
     more[0] += distance;
@@ -179,7 +182,7 @@ __device__ __forceinline__ void by_chunks(const RowNormParameters& p, u8* memory
       if constexpr (kMean) {
 #pragma unroll
         for (u32 k = 0; k < kPerThread; ++k) h[k].stay_packed(p.order);
-        find_mean(p, loop, h, sums, inverse_cols, sum, norm);
+        find_mean(p, loop, h, sums, inverse_cols, sum, norm, [] {});
       } else {
         norm.rstd = root_of(sums[0], inverse_cols, p.eps);
       }
@@ -353,7 +356,7 @@ struct RowReader {
 // A block takes a row, and reads it again from the first-level cache for its results. Threads hold nothing of it while
 // they wait for a sum, so that a multiprocessor has as many of them as it takes, and their loads are in flight.
 __device__ __forceinline__ void by_reading_again(const RowNormParameters& p) {
-  using Sum = TeamSum<0, 1>;
+  using Sum = TeamSum<0, kSums>;
   __shared__ typename Sum::Shared shared;
   Sum sum(shared);
   const i64 row = blockIdx.x;
@@ -370,21 +373,19 @@ __device__ __forceinline__ void by_reading_again(const RowNormParameters& p) {
         h[k].store_global(p.sum + row * p.sum_pitch + static_cast<u64>(team.chunk(k)) * 16);
     }
   }
-  if constexpr (kMean) {
-    norm.shift = first_of(p, row);
-    float distances[1] = {};
-    add_up(team, h, [&](float one) { distances[0] += norm.centred(one); });
-    sum(distances);
-    norm.rest = distances[0] * inverse_cols;
-    reader.read<true>(h);
-  }
-  float squares[1] = {};
+  if constexpr (kMean) norm.shift = first_of(p, row);
+  float sums[kSums] = {};
   add_up(team, h, [&](float one) {
     const float distance = norm.centred(one);
-    squares[0] += distance * distance;
+    if constexpr (kMean) sums[0] += distance;
+    sums[kSums - 1] += distance * distance;
   });
-  sum(squares);
-  norm.rstd = root_of(squares[0], inverse_cols, p.eps);
+  sum(sums);
+  if constexpr (kMean) {
+    find_mean(p, team, h, sums, inverse_cols, sum, norm, [&] { reader.template read<true>(h); });
+  } else {
+    norm.rstd = root_of(sums[0], inverse_cols, p.eps);
+  }
   if (p.rstd != nullptr && threadIdx.x == 0) norm.store(p, row);
   Columns<kWeight> weight;
   Columns<kBias> bias;

@@ -37,12 +37,13 @@ class RowTeam {
   u32 chunks_;
 };
 
-// Sums over a team of a number for each of its rows, for all of its threads, in an order that depends on shapes alone.
-// Of a block's team it holds a block barrier; a warp that is a row ahead writes into the other half of `shared`.
+// Sums over a team of kSide numbers, for all of its threads, in an order that depends on shapes alone: one for each of
+// its rows, or of a block's team some of its row. Of a block's team it holds a block barrier; a warp that is a sum ahead
+// writes into the other half of `shared`.
 template <u32 kLanes, u32 kSide>
 class TeamSum {
  public:
-  using Shared = float[2][kWarpThreads];
+  using Shared = float[2][kLanes == 0 ? kSide : 1][kWarpThreads];
 
   __device__ __forceinline__ explicit TeamSum(Shared& shared) : shared_(shared) {}
 
@@ -52,9 +53,15 @@ class TeamSum {
     for (u32 s = 0; s < kSide; ++s) values[s] = over_lanes<kWidth>(values[s]);
     if constexpr (kLanes == 0) {
       const u32 lane = threadIdx.x % kWarpThreads;
-      if (lane == 0) shared_[turn_][threadIdx.x / kWarpThreads] = values[0];
+#pragma unroll
+      for (u32 s = 0; s < kSide; ++s) {
+        if (lane == 0) shared_[turn_][s][threadIdx.x / kWarpThreads] = values[s];
+      }
       __syncthreads();
-      values[0] = over_lanes<kWarpThreads>(lane < blockDim.x / kWarpThreads ? shared_[turn_][lane] : 0.0f);
+#pragma unroll
+      for (u32 s = 0; s < kSide; ++s) {
+        values[s] = over_lanes<kWarpThreads>(lane < blockDim.x / kWarpThreads ? shared_[turn_][s][lane] : 0.0f);
+      }
       turn_ ^= 1;
     }
   }
