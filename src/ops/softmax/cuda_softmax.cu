@@ -12,10 +12,10 @@
 /* ridge-tunables
 [[tunable]]
 name = "DIRECT"
-values = [0, 1, 2]
+values = [0, 1, 2, 3]
 default = 2
 category = "algorithm"
-title = "rows straight into registers, by blocks that come and go: never, always, by the length of rows"
+title = "blocks that come and go: never, with rows in registers, by the length of rows, with rows read again from a cache"
 [[tunable]]
 name = "CHUNKS"
 values = [1, 2, 4]
@@ -35,16 +35,16 @@ default = 192
 category = "pipeline"
 title = "shared memory of a multiprocessor for rows that are on their way, KiB"
 [[constraint]]
-expression = "DIRECT != 1 || (SM_THREADS == 1024 && RING_KIB == 192)"
+expression = "(DIRECT != 1 && DIRECT != 3) || (SM_THREADS == 1024 && RING_KIB == 192)"
 reason = "a ring, or threads that hold rows"
 [[constraint]]
-expression = "SM_THREADS <= 512 || CHUNKS <= 2"
+expression = "SM_THREADS <= 512 || CHUNKS <= 2 || DIRECT == 3"
 reason = "registers for the powers of four chunks"
 */
 /* ridge-kernel
 op = "softmax"
 max_registers = 128
-sass = [{ opcode = "UBLKCP", when = "by_chunks && direct == 0" }, { opcode = "MUFU" }]
+sass = [{ opcode = "UBLKCP", when = "by_chunks && direct == 0 && again == 0" }, { opcode = "MUFU" }]
 [define]
 RIDGE_TYPE_X = { value = "dtype", names = ["kF32", "kBf16", "kF16"] }
 RIDGE_TYPE_Y = { value = "out", names = ["kF32", "kBf16", "kF16"] }
@@ -54,13 +54,15 @@ RIDGE_LANES = { value = "lanes" }
 RIDGE_PER_THREAD = { value = "per_thread" }
 RIDGE_SIDE = { value = "side" }
 RIDGE_THREADS = { value = "most_threads" }
-RIDGE_DIRECT = { value = "direct" }
-RIDGE_BLOCKS = { value = "by_chunks == 0 ? 4 : max(1, floor_div(direct ? direct_threads : SM_THREADS, most_threads))" }
+RIDGE_BLOCK_THREADS = { value = "again ? threads : 0" }
+RIDGE_DIRECT = { value = "direct + 2 * again" }
+RIDGE_BLOCKS = { value = "by_chunks == 0 ? 4 : max(1, floor_div(again ? 1536 : direct ? direct_threads : SM_THREADS, most_threads))" }
 RIDGE_CLUSTER = { value = "blocks > 1" }
 [configs]
 default = { }
 ring = { DIRECT = 0 }
 direct = { DIRECT = 1, CHUNKS = 2, SM_THREADS = 1024 }
+again = { DIRECT = 3, SM_THREADS = 1024 }
 chunks2 = { CHUNKS = 2 }
 chunks2_threads1024 = { CHUNKS = 2, SM_THREADS = 1024 }
 threads256 = { SM_THREADS = 256 }
@@ -104,23 +106,26 @@ expression = "vectors && chunks <= 4096 * CHUNKS"
 name = "direct"
 expression = "by_chunks && chunks <= 1024 * CHUNKS && (DIRECT == 1 || (DIRECT == 2 && chunks <= 32))"
 [[value]]
+name = "again"
+expression = "by_chunks && chunks > 128 && (DIRECT == 3 || (DIRECT == 2 && chunks > 2048))"
+[[value]]
 name = "per_thread"
-expression = "by_chunks == 0 || chunks <= (direct ? 8 : 32) ? 1 : chunks <= 64 ? min(2, CHUNKS) : CHUNKS"
+expression = "again ? (chunks > 1024 ? 4 : 2) : by_chunks == 0 || chunks <= (direct ? 8 : 32) ? 1 : chunks <= 64 ? min(2, CHUNKS) : CHUNKS"
 [[value]]
 name = "wanted_lanes"
 expression = "ceil_div(chunks, per_thread)"
 [[value]]
 name = "lanes"
-expression = "by_chunks == 0 || wanted_lanes > 32 ? 0 : wanted_lanes > 16 ? 32 : wanted_lanes > 8 ? 16 : wanted_lanes > 4 ? 8 : wanted_lanes > 2 ? 4 : wanted_lanes > 1 ? 2 : 1"
+expression = "by_chunks == 0 || again || wanted_lanes > 32 ? 0 : wanted_lanes > 16 ? 32 : wanted_lanes > 8 ? 16 : wanted_lanes > 4 ? 8 : wanted_lanes > 2 ? 4 : wanted_lanes > 1 ? 2 : 1"
 [[value]]
 name = "blocks"
-expression = "by_chunks == 0 || direct || chunks <= 512 * CHUNKS ? 1 : chunks <= 1024 * CHUNKS ? 2 : chunks <= 2048 * CHUNKS ? 4 : 8"
+expression = "by_chunks == 0 || direct ? 1 : again ? (chunks <= 4096 ? 1 : chunks <= 8192 ? 2 : chunks <= 16384 ? 4 : 8) : chunks <= 512 * CHUNKS ? 1 : chunks <= 1024 * CHUNKS ? 2 : chunks <= 2048 * CHUNKS ? 4 : 8"
 [[value]]
 name = "slice"
 expression = "ceil_div(chunks, blocks)"
 [[value]]
 name = "threads"
-expression = "by_chunks == 0 || lanes > 0 ? 256 : max(64, round_up(ceil_div(slice, per_thread), 32))"
+expression = "by_chunks == 0 || lanes > 0 ? 256 : again ? max(64, min(512, round_up(ceil_div(slice, per_thread), 32))) : max(64, round_up(ceil_div(slice, per_thread), 32))"
 [[value]]
 name = "most_threads"
 expression = "by_chunks == 0 ? 256 : threads > 512 ? 1024 : 512"
@@ -152,21 +157,24 @@ expression = "lanes == 0 ? 1 : pass_rows * max(1, min(floor_div(ring, 64 * chunk
 name = "stages"
 expression = "max(2, min(8, floor_div(ring, 16 * max(1, slice) * stage_rows)))"
 [[needs]]
+expression = "DIRECT != 3 || again"
+reason = "read again: rows of 2 KiB and more that start on 16 bytes and that the blocks of a cluster hold"
+[[needs]]
 expression = "DIRECT != 1 || direct"
 reason = "direct: rows that start on 16 bytes, and that the threads of a block hold"
 [[needs]]
 expression = "by_chunks == 0 || threads <= 1024"
 reason = "a block has at most 1024 threads"
 [[needs]]
-expression = "by_chunks == 0 || direct || resident * (3072 + 16 * slice * stage_rows * stages * (lanes > 0 ? 8 : 1)) <= 233472"
+expression = "by_chunks == 0 || direct || again || resident * (3072 + 16 * slice * stage_rows * stages * (lanes > 0 ? 8 : 1)) <= 233472"
 reason = "the rings of all blocks of a multiprocessor must fit its shared memory"
 [[kernel]]
 symbol = "ridge_softmax"
-grid = ["direct ? ceil_div(rows, turn_rows) : by_chunks == 0 ? min(rows, 4 * sm_count) : lanes > 0 ? min(ceil_div(rows, 8 * stage_rows), resident * sm_count) : blocks * min(rows, floor_div(resident * sm_count, blocks))"]
+grid = ["again ? blocks * rows : direct ? ceil_div(rows, turn_rows) : by_chunks == 0 ? min(rows, 4 * sm_count) : lanes > 0 ? min(ceil_div(rows, 8 * stage_rows), resident * sm_count) : blocks * min(rows, floor_div(resident * sm_count, blocks))"]
 block = ["threads"]
-persistent = 1
+persistent = "again ? 0 : 1"
 cluster = ["blocks"]
-shared = "by_chunks && direct == 0 ? 2048 + 16 * slice * stage_rows * stages * (lanes > 0 ? 8 : 1) : 0"
+shared = "by_chunks && direct == 0 && again == 0 ? 2048 + 16 * slice * stage_rows * stages * (lanes > 0 ? 8 : 1) : 0"
 args = [{ struct = [
   { operand = "x" }, { operand = "y", when = "form != 2" }, { operand = "lse", when = "form == 2" },
   { i64 = "x_stride0 * x_bytes" }, { i64 = "y_stride0 * y_bytes", when = "form != 2" },
@@ -201,16 +209,17 @@ enum class Form { kSoftmax, kLogSoftmax, kLogSumExp };
 constexpr Number kTypeX = Number::RIDGE_TYPE_X, kTypeY = Number::RIDGE_TYPE_Y;
 constexpr Form kForm = Form::RIDGE_FORM;
 constexpr bool kCluster = RIDGE_CLUSTER != 0;
+constexpr u32 kThreads = RIDGE_BLOCK_THREADS;  // of rows that are read again
 constexpr u32 kLanes = RIDGE_LANES, kPerThread = RIDGE_PER_THREAD, kSide = RIDGE_SIDE;
 
 using ChunkX = Chunk<kTypeX>;
 constexpr u32 kCount = ChunkX::kCount;  // elements of a chunk of x
 using Results = Numbers<kTypeY, kCount>;
 
-// exp(z - base). Where single powers are results it is exact to its last steps; in a sum the product with log2 e may
-// round to a part of the exponent.
+// exp(z - base). Where single powers are results in fp32 it is exact to its last steps; in a sum, and where results have
+// 16 bits, the product with log2 e may round to a part of the exponent.
 __device__ __forceinline__ float power(float distance) {
-  if constexpr (kForm == Form::kSoftmax) return expf(distance);
+  if constexpr (kForm == Form::kSoftmax && kTypeY == Number::kF32) return expf(distance);
   return exp2_approx(distance * 1.44269504f);
 }
 
@@ -475,19 +484,89 @@ struct Passing {
   }
   // Those chunks of which has(k).
   template <u32 kChunks, class Has>
-  __device__ __forceinline__ void add(const ChunkX (&chunks)[kChunks], const Has& has, float scale) {
+  __device__ __forceinline__ void add(ChunkX (&chunks)[kChunks], const Has& has, float scale, u32 order) {
     lift(largest_of(chunks, has, scale));
     const float base = found.base();
     float sums[4] = {};
 #pragma unroll
     for (u32 k = 0; k < kChunks; ++k) {
       if (!has(k)) continue;
+      chunks[k].stay_packed(order);
 #pragma unroll
       for (u32 i = 0; i < kCount; ++i) sums[i % 4] += power(scale * chunks[k][i] - base);
     }
     found.sum += (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
 };
+
+// The results of a row that is read a second time.
+struct RowResult {
+  float scale, base, share, log_sum;
+
+  __device__ __forceinline__ RowResult(const Found& all, float scale) : scale(scale), base(all.base()) {
+    const float nothing = all.proper() ? 0.0f : not_a_number();
+    share = 1.0f / all.sum + nothing, log_sum = logf(all.sum) + nothing;
+  }
+  __device__ __forceinline__ float operator()(float x) const {
+    if constexpr (kForm == Form::kSoftmax) return power(scale * x - base) * share;
+    return (scale * x - base) - log_sum;
+  }
+  __device__ __forceinline__ void write(const ChunkX& chunk, u8* to) const {
+    float y[kCount];
+#pragma unroll
+    for (u32 i = 0; i < kCount; ++i) y[i] = (*this)(chunk[i]);
+    Results results;
+    results.set(y);
+    results.store_global(to);
+  }
+};
+
+// A block, or a cluster of them, takes a row and reads it again from the first-level cache for its results: threads hold
+// nothing of it while they wait for its sum. logsumexp reads it once.
+__device__ __forceinline__ void by_reading_again(const SoftmaxParameters& p) {
+  constexpr u32 kStep = kPerThread * kThreads;
+  __shared__ RowShared shared;
+  prepare_rows<kCluster>(shared);
+  Meeting meet(shared);
+  const u32 blocks = kCluster ? cluster_blocks() : 1, first_chunk = kCluster ? cluster_rank() * p.geometry.slice : 0;
+  const u32 chunks = min(p.geometry.slice, p.geometry.chunks - min(first_chunk, p.geometry.chunks));
+  const i64 row = blockIdx.x / blocks;
+  const u8* const from = p.x + row * p.x_pitch + static_cast<u64>(first_chunk) * 16;
+  Passing passing;
+  for (u32 first = threadIdx.x; first < chunks; first += kStep) {
+    const auto has = [&](u32 k) { return first + k * kThreads < chunks; };
+    const u8* const at = from + static_cast<u64>(first) * 16;
+    ChunkX words[kPerThread];
+#pragma unroll
+    for (u32 k = 0; k < kPerThread; ++k) {
+      if (has(k)) words[k].template load_hinted<kForm != Form::kLogSumExp>(at + k * kThreads * 16);
+    }
+    passing.add(words, has, p.scale, p.order);
+  }
+  Found all = passing.found;
+  all.over_lanes<kWarpThreads>();
+  meet(all);
+  if constexpr (kForm == Form::kLogSumExp) {
+    if (first_chunk == 0 && threadIdx.x == 0) p.lse[row] = all.log_of_sum();
+  } else {
+    const RowResult result(all, p.scale);
+    u8* const to = p.y + row * p.y_pitch + static_cast<u64>(first_chunk) * kCount * Results::kBytes;
+    for (u32 first = threadIdx.x; first < chunks; first += kStep) {
+      const u8* const at = from + static_cast<u64>(first) * 16;
+      u8* const out = to + static_cast<u64>(first) * kCount * Results::kBytes;
+      ChunkX words[kPerThread];
+#pragma unroll
+      for (u32 k = 0; k < kPerThread; ++k) {
+        if (first + k * kThreads < chunks) words[k].template load_hinted<false>(at + k * kThreads * 16);
+      }
+#pragma unroll
+      for (u32 k = 0; k < kPerThread; ++k) {
+        if (first + k * kThreads < chunks) result.write(words[k], out + k * kThreads * kCount * Results::kBytes);
+      }
+    }
+  }
+  leave_rows<kCluster>();
+}
 
 // A block takes a row of any number of elements at any address; the second read comes from a cache as far as that has
 // room.
@@ -513,7 +592,7 @@ __device__ __forceinline__ void by_passes(const SoftmaxParameters& p) {
       ChunkX chunks[kAhead];
       load(chunks, first);
       const auto has = [&](u32 j) { return first + j * static_cast<i64>(blockDim.x) < span.chunks; };
-      passing.add(chunks, has, p.scale);
+      passing.add(chunks, has, p.scale, p.order);
     }
     for (i64 i = threadIdx.x; i < span.ones(); i += blockDim.x) {
       passing.add(p.scale * load_number<kTypeX>(from, span.one(i)));
@@ -524,25 +603,14 @@ __device__ __forceinline__ void by_passes(const SoftmaxParameters& p) {
     if constexpr (kForm == Form::kLogSumExp) {
       if (threadIdx.x == 0) p.lse[row] = all.log_of_sum();
     } else {
-      const float nothing = all.proper() ? 0.0f : not_a_number(), base = all.base();
-      const float share = 1.0f / all.sum + nothing, log_sum = logf(all.sum) + nothing;
-      const auto result = [&](float x) {
-        if constexpr (kForm == Form::kSoftmax) return expf(p.scale * x - base) * share;
-        return (p.scale * x - base) - log_sum;
-      };
+      const RowResult result(all, p.scale);
       for (i64 first = threadIdx.x; first < span.chunks; first += step) {
         ChunkX chunks[kAhead];
         load(chunks, first);
 #pragma unroll
         for (u32 j = 0; j < kAhead; ++j) {
           const i64 c = first + j * static_cast<i64>(blockDim.x);
-          if (c >= span.chunks) continue;
-          float y[kCount];
-#pragma unroll
-          for (u32 i = 0; i < kCount; ++i) y[i] = result(chunks[j][i]);
-          Results results;
-          results.set(y);
-          results.store_global(to + span.chunk_at(c) * Results::kBytes);
+          if (c < span.chunks) result.write(chunks[j], to + span.chunk_at(c) * Results::kBytes);
         }
       }
       for (i64 i = threadIdx.x; i < span.ones(); i += blockDim.x) {
@@ -559,7 +627,9 @@ __device__ __forceinline__ void by_passes(const SoftmaxParameters& p) {
 extern "C" __global__ void __launch_bounds__(RIDGE_THREADS, RIDGE_BLOCKS)
     ridge_softmax(const ridge::cuda::SoftmaxParameters p) {
   using namespace ridge::cuda;
-  if constexpr (RIDGE_VECTORS != 0 && RIDGE_DIRECT != 0) {
+  if constexpr (RIDGE_VECTORS != 0 && RIDGE_DIRECT == 2) {
+    by_reading_again(p);
+  } else if constexpr (RIDGE_VECTORS != 0 && RIDGE_DIRECT == 1) {
     direct(p);
   } else if constexpr (RIDGE_VECTORS != 0) {
     extern __shared__ __align__(128) u8 memory[];
