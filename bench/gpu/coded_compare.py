@@ -100,7 +100,9 @@ def inputs_of(work, shape):
 
 def timed_by(program, cases):
     """Microseconds and compulsory bytes by case."""
-    said = subprocess.run([program, *cases], capture_output=True, text=True, check=True)
+    said = subprocess.run([program, *cases], capture_output=True, text=True)
+    if said.returncode != 0:
+        sys.exit(f"{program}: {said.stderr or said.returncode}")
     found = {}
     for line in said.stdout.splitlines():
         taken, size, _, case = line.split(" ", 3)

@@ -294,6 +294,7 @@ class Softmax(Work):
 class LogSoftmax(Softmax):
     name = form = "log_softmax"
     shapes = ("8192x8192", "4096x32768")
+    steps = {"backward": 8}  # a step of y is 2^-4 between 8 and 16, which is 8 of its power
 
     @staticmethod
     def _rows(z, slope):
@@ -362,6 +363,83 @@ class EmbeddingUniform(Embedding):
 
     def _ids(self, tokens, rows):
         return torch.randint(rows, (tokens,), device=self.device)
+
+
+class Permute(Work):
+    """Rows of tokens to their experts: tokens x experts of each x columns, of 256 experts; torch's own gather, and for its gradient index_add_."""
+
+    name, shapes, tiny = "permute", ("16384x8x7168", "16384x2x4096"), ("40x3x96",)
+    ops = {"forward": ("combine_rows",), "backward": ("combine_rows",)}
+    experts = 256
+
+    def __init__(self, shape, device):
+        super().__init__(shape, device)
+        tokens, top, cols = self.sizes
+        experts = torch.rand(tokens, self.experts, device=device).topk(top).indices
+        self.order = rt.expert_order(experts, self.experts)
+        self.tokens, self.rows = self.order.tokens.flatten().long(), self.order.rows.flatten().long()
+        self.inputs, self.upstream = (self.normal(tokens, cols),), (self.normal(tokens * top, cols),)
+
+    def expected(self, direction):
+        if direction == "forward":
+            return [self.inputs[0].index_select(0, self.tokens)]
+        return [self._sum_of(self.upstream[0], None)]
+
+    # For each token, of its rows.
+    def _sum_of(self, rows, weights):
+        tokens, top, cols = self.sizes
+        sums = torch.empty(tokens, cols, device=self.device)
+        for some in rows_of((tokens, top * cols)):
+            terms = rows[self.rows.view(tokens, top)[some]].double()
+            sums[some] = (terms if weights is None else terms * weights[some].double()[..., None]).sum(1).float()
+        return sums
+
+    def bytes(self, direction):
+        tokens, top, cols = self.sizes
+        return 2 * tokens * (1 + top) * cols + 4 * tokens * top
+
+    def function(self):
+        return lambda x: rt.permute(x, self.order)
+
+    def plain(self, x):
+        return x.index_select(0, self.tokens)
+
+
+class Unpermute(Permute):
+    """Rows of experts back to their tokens, with weights; backward the gradients of both."""
+
+    name = "unpermute"
+    ops = {"forward": ("combine_rows",), "backward": ("combine_rows", "combine_rows_backward")}
+
+    def __init__(self, shape, device):
+        super().__init__(shape, device)
+        tokens, top, _ = self.sizes
+        self.weights = torch.rand(tokens, top, device=device)
+        self.inputs, self.upstream = (self.upstream[0], self.weights), self.inputs
+
+    def expected(self, direction):
+        (y, weights), (dy,) = self.inputs, self.upstream
+        if direction == "forward":
+            return [self._sum_of(y, weights)]
+        tokens, top, cols = self.sizes
+        products, gradient = torch.empty(tokens, top, device=self.device), torch.empty_like(y, dtype=torch.float32)
+        for some in rows_of((tokens, top * cols)):
+            rows = self.rows.view(tokens, top)[some]
+            products[some] = (y[rows].double() * dy[some].double()[:, None]).sum(-1).float()
+            gradient[rows.flatten()] = (weights[some].double()[..., None] * dy[some].double()[:, None]).flatten(0, 1).float()
+        return [gradient, products]
+
+    def bytes(self, direction):
+        tokens, top, cols = self.sizes
+        forward = 2 * tokens * (1 + top) * cols + 8 * tokens * top
+        return forward if direction == "forward" else forward + 2 * tokens * top * cols + 4 * tokens * top
+
+    def function(self):
+        return lambda y, weights: rt.unpermute(y, self.order, weights)
+
+    def plain(self, y, weights):
+        tokens, top, cols = self.sizes
+        return (y.index_select(0, self.rows).view(tokens, top, cols) * weights[..., None]).sum(1).to(y.dtype)
 
 
 class SwiGlu(Work):
@@ -727,4 +805,4 @@ class Quantise(Work):
         return worst
 
 
-WORKS = (RmsNorm, LayerNorm, Softmax, LogSoftmax, LogSumExp, Embedding, EmbeddingUniform, SwiGlu, Rope, RopeNorm, CrossEntropy, AdamW, Quantise)
+WORKS = (RmsNorm, LayerNorm, Softmax, LogSoftmax, LogSumExp, Embedding, EmbeddingUniform, Permute, Unpermute, SwiGlu, Rope, RopeNorm, CrossEntropy, AdamW, Quantise)

@@ -86,6 +86,8 @@ constexpr const char* kSchemas[] = {
     "embedding(Tensor ids, Tensor weight, SymInt padding_idx=-1, Tensor? main_grad=None) -> Tensor",
     "embedding_backward(Tensor dy, Tensor ids, SymInt vocabulary, SymInt padding_idx=-1) -> Tensor",
     "embedding_backward_add_(Tensor(a!) dw, Tensor dy, Tensor ids, SymInt padding_idx=-1) -> ()",
+    "combine_rows(Tensor x, Tensor sources, Tensor? weights=None, Tensor? places=None) -> Tensor",
+    "combine_rows_backward(Tensor dy, Tensor x, Tensor sources) -> Tensor",
     "rescale_(Tensor(a!) x, Tensor factor) -> ()",
     "rope(Tensor q, Tensor? k, Tensor cos, Tensor sin, Tensor? positions=None, int offset=0, bool interleaved=False, "
     "bool inverse=False) -> (Tensor q_out, Tensor k_out)",
@@ -123,6 +125,7 @@ void register_all(torch::Library& library, c10::DispatchKey key) {
   register_cross_entropy(library, key);
   register_softmax(library, key);
   register_embedding(library, key);
+  register_combine_rows(library, key);
   register_rope(library, key);
   register_rope_norm(library, key);
   register_rescale(library, key);

@@ -99,6 +99,12 @@ Tensor call_embedding(const Tensor& ids, const Tensor& weight, c10::SymInt paddi
 Tensor call_embedding_backward(const Tensor& dy, const Tensor& ids, c10::SymInt vocabulary, c10::SymInt padding_idx);
 void call_embedding_backward_add(Tensor& dw, const Tensor& dy, const Tensor& ids, c10::SymInt padding_idx);
 
+// Rows that are weighted sums of rows of x, which `sources` names; `places` says where each row of x is named, for its
+// gradient. And the gradient of the weights.
+Tensor call_combine_rows(const Tensor& x, const Tensor& sources, const OptionalTensor& weights,
+                         const OptionalTensor& places);
+Tensor call_combine_rows_backward(const Tensor& dy, const Tensor& x, const Tensor& sources);
+
 // q and k turned by the angles of their positions; what is left out is empty.
 using Turned = std::tuple<Tensor, Tensor>;
 Turned call_rope(const Tensor& q, const OptionalTensor& k, const Tensor& cos, const Tensor& sin,
@@ -140,6 +146,7 @@ void register_adamw_quantize(torch::Library& library, c10::DispatchKey key);
 void register_cross_entropy(torch::Library& library, c10::DispatchKey key);
 void register_softmax(torch::Library& library, c10::DispatchKey key);
 void register_embedding(torch::Library& library, c10::DispatchKey key);
+void register_combine_rows(torch::Library& library, c10::DispatchKey key);
 void register_rope(torch::Library& library, c10::DispatchKey key);
 void register_rope_norm(torch::Library& library, c10::DispatchKey key);
 void register_rescale(torch::Library& library, c10::DispatchKey key);

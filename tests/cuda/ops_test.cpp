@@ -206,7 +206,7 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
          {"rows=40000 cols=8", "rows=9000 cols=64", "rows=9000 cols=256", "rows=6000 cols=264", "rows=5000 cols=520",
           "rows=3000 cols=1024", "rows=2000 cols=1032", "rows=2000 cols=4096", "rows=700 cols=16384",
           "rows=300 cols=16392", "rows=300 cols=32768", "rows=150 cols=32776", "rows=90 cols=65544",
-          "rows=40 cols=131072", "rows=20 cols=131080", "rows=600 cols=4097", "rows=20 cols=50257"}) {
+          "rows=400 cols=131072", "rows=20 cols=131080", "rows=600 cols=4097", "rows=20 cols=50257"}) {
       for (const char* form : {"softmax", "log_softmax", "logsumexp"}) add(fmt::format("{} form={}", size, form));
     }
     for (const char* size : {"rows=5000 cols=64", "rows=2000 cols=1000", "rows=600 cols=8192", "rows=90 cols=65536",
@@ -225,6 +225,17 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       for (const char* more :
            {"dtype=bf16", "dtype=f16 index=i32", "dtype=f32", "dtype=bf16 out=f32", "dtype=bf16 accumulate=1"}) {
         add(fmt::format("{} {}", size, more));
+      }
+    }
+  }
+  if (op.name.starts_with("combine_rows")) {
+    // One to more sources than are in flight; teams of a warp, of a block, pieces of a row; rows by elements.
+    for (const char* size : {"rows=3000 sources=900 cols=8", "rows=900 sources=3000 cols=1000",
+                             "rows=300 sources=500 cols=4104", "rows=70 sources=90 cols=20000",
+                             "rows=500 sources=700 cols=333"}) {
+      for (const char* more : {"top=1", "top=2 dtype=f16", "top=5 dtype=f32 index=i64", "top=8", "top=19"}) {
+        add(fmt::format("{} {}", size, more));
+        if (op.name == "combine_rows") add(fmt::format("{} {} weights=1", size, more));
       }
     }
   }
@@ -310,7 +321,7 @@ std::vector<ops::Problem> gpu_problems_in_configurations(const Row& row, const g
   const auto begins = [&](const char* name) { return row.op->name.starts_with(name); };
   const bool in_all = begins("rmsnorm") || begins("cross_entropy") || begins("rope") || begins("grouped_gemm") ||
                       begins("layernorm") || begins("activation") || begins("adamw") || begins("softmax") ||
-                      begins("embedding") || begins("symmetric");
+                      begins("embedding") || begins("symmetric") || begins("combine");
   if (!in_all || !row.implementation->promising) return problems;
   const std::size_t all = problems.size();
   for (std::size_t i = check_problems(*row.op).size(); i < all; ++i) {

@@ -25,6 +25,7 @@ from .observe import LayerStatistics, OperandStatistics, Statistics, statistics 
 from .ops import activation, embedding, gemm, gemm_fp8, grouped_gemm, layer_norm, log_softmax, logsumexp, rms_norm, softmax, swiglu, symmetric_product  # noqa: E402
 from .precision import autocast_fp8  # noqa: E402
 from .quantized import QuantizedTensor, dequantize, from_plain_tensors, grouped_quantize, quantize, to_plain_tensors  # noqa: E402
+from .routing import ExpertOrder, combine_rows, expert_order, permute, unpermute  # noqa: E402
 from .rotary import RotaryEmbedding, rope, rope_norm, rope_table  # noqa: E402
 from .sdpa import hf_attention, sdpa, sdpa_refusal, use_sdpa  # noqa: E402
 from .swap import SwapReport, swap_linears, unswap  # noqa: E402
@@ -45,6 +46,7 @@ __all__ = [
     "CrossEntropyLoss",
     "DelayedScaling",
     "Embedding",
+    "ExpertOrder",
     "Fp8Linear",
     "KeptWeights",
     "LayerNorm",
@@ -69,10 +71,12 @@ __all__ = [
     "autocast_fp8",
     "autotune",
     "backends",
+    "combine_rows",
     "convert",
     "cross_entropy",
     "dequantize",
     "embedding",
+    "expert_order",
     "explain",
     "from_plain_tensors",
     "gather_in_fp8",
@@ -87,6 +91,7 @@ __all__ = [
     "log_softmax",
     "logsumexp",
     "newton_schulz",
+    "permute",
     "quantize",
     "quantize_",
     "quantized_weights",
@@ -109,6 +114,7 @@ __all__ = [
     "swiglu",
     "symmetric_product",
     "to_plain_tensors",
+    "unpermute",
     "unswap",
     "update_scales",
     "use_sdpa",

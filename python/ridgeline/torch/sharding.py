@@ -607,6 +607,24 @@ def _embedding_backward(*args: Any) -> Any:
     return ways
 
 
+def _combine_rows(*args: Any) -> Any:
+    """x, sources, weights, places: along columns."""
+    rule = _Rule(len(args), ["tn"])
+    rule.letters[:2] = ["xn", "tk"]
+    if _get(args, 2) is not None:
+        rule.letters[2] = "tk"
+    if _get(args, 3) is not None:
+        rule.letters[3] = "xm"
+    return rule.ways("n")
+
+
+def _combine_rows_backward(*args: Any) -> Any:
+    """dy, x, sources: a sum over columns."""
+    rule = _Rule(len(args), ["tk"])
+    rule.letters[:3] = ["tn", "xn", "tk"]
+    return rule.ways("n", "n")
+
+
 def register() -> None:
     from torch.distributed.tensor import DTensor
     from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
@@ -642,6 +660,8 @@ def register() -> None:
         (ops.attention_backward, _attention("qqkkql", "qkk"), 6),
         (ops.embedding, _embedding, 2),
         (ops.embedding_backward, _embedding_backward, 2),
+        (ops.combine_rows, _combine_rows, 4),
+        (ops.combine_rows_backward, _combine_rows_backward, 3),
         (ops.softmax, _softmax, 1),
         (ops.softmax_backward, _softmax_backward, 3),
         (ops.cross_entropy, _loss("rt", "tt"), 2),
