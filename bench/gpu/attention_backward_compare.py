@@ -49,7 +49,7 @@ def compile_builds(root, names, folder):
 
     def compile_one(name):
         dim, causal, dtype, more = BUILDS[name]
-        defines = {"TYPE": dtype, "HEAD_DIM": dim, "BLOCK_M": 64, "CAUSAL": causal, "ORDERED": 0, **more}
+        defines = {"TYPE": dtype, "HEAD_DIM": dim, "BLOCK_M": 64, "CAUSAL": causal, "WINDOW": 0, "ORDERED": 0, **more}
         command = [NVCC, "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-std=c++20", "-lineinfo", "-Xptxas", "-v", "-o",
                    str(folder / f"backward_{name}.cubin"), str(root / SOURCE)]
         run = subprocess.run(command + [f"-DRIDGE_{key}={value}" for key, value in defines.items()], capture_output=True, text=True)
@@ -83,7 +83,7 @@ class View(ctypes.Structure):
                 ("sum_head_stride", ctypes.c_int64), ("scaled_log_sum", ctypes.c_void_p), ("delta", ctypes.c_void_p),
                 ("grad_query", ctypes.c_void_p), ("turns", ctypes.c_void_p),
                 *((name, ctypes.c_uint32) for name in ("q_len", "k_len", "heads", "kv_heads", "batch", "group", "q_blocks", "tiles", "section")),
-                ("scale", ctypes.c_float), ("scale_log2", ctypes.c_float)]
+                ("scale", ctypes.c_float), ("scale_log2", ctypes.c_float), ("left", ctypes.c_uint32), ("right", ctypes.c_uint32)]
 
 
 class Build:
@@ -117,7 +117,7 @@ class Build:
         turns = torch.empty(batch * heads * q_blocks * 2, device="cuda", dtype=torch.int32)
         view = View(Rows(o), Rows(d_o), Rows(d_q), lse.data_ptr(), lse.stride(0), lse.stride(1), factors[0].data_ptr(),
                     factors[1].data_ptr(), sums.data_ptr(), turns.data_ptr(), q_len, k_len, heads, kv_heads, batch,
-                    heads // kv_heads, q_blocks, 0, 0, 1 / math.sqrt(dim), math.log2(math.e) / math.sqrt(dim))
+                    heads // kv_heads, q_blocks, 0, 0, 1 / math.sqrt(dim), math.log2(math.e) / math.sqrt(dim), 0, 0)
         tiles = -(-k_len // 128)
         # Heads whose Q, dO and sums of dQ share the L2; with a causal mask enough of them that the last tiles are short ones.
         section = max(CACHED_BYTES // (q_len * dim * 8), 1)

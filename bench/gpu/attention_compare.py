@@ -72,7 +72,7 @@ def checked(code, what):
 class View(ctypes.Structure):
     _fields_ = [("log_sum_exp", ctypes.c_void_p), ("batch_stride", ctypes.c_int64), ("head_stride", ctypes.c_int64),
                 *((name, ctypes.c_uint32) for name in ("q_len", "k_len", "heads", "heads_total", "group", "q_tiles", "section")),
-                ("scale_log2", ctypes.c_float)]
+                ("scale_log2", ctypes.c_float), ("left", ctypes.c_uint32), ("right", ctypes.c_uint32)]
 
 
 class Map(ctypes.Structure):
@@ -116,7 +116,7 @@ class Build:
             section = max(section, ROUNDS_PER_SECTION * MULTIPROCESSORS // q_tiles)
         maps = [tensor_map(q, rows), tensor_map(k, self.block), tensor_map(v, self.block), tensor_map(o, rows)]
         view = View(lse.data_ptr(), heads * q_len, q_len, q_len, k_len, heads, batch * heads, heads // kv_heads, q_tiles,
-                    min(section, batch * heads), math.log2(math.e) / math.sqrt(dim))
+                    min(section, batch * heads), math.log2(math.e) / math.sqrt(dim), 0, 0)
         arguments = (ctypes.c_void_p * 5)(*map(ctypes.addressof, maps), ctypes.addressof(view))
         grid = min(MULTIPROCESSORS, q_tiles * batch * heads)
         alive = (maps, view, q, k, v, o, lse)
@@ -135,7 +135,7 @@ def compile_builds(root, names, folder):
     def compile_one(name):
         consumers, dim, causal, dtype, more = BUILDS[name]
         narrow = consumers == 3
-        defines = {"TYPE": dtype, "HEAD_DIM": dim, "CONSUMERS": consumers, "CAUSAL": int(causal),
+        defines = {"TYPE": dtype, "HEAD_DIM": dim, "CONSUMERS": consumers, "CAUSAL": int(causal), "WINDOW": 0,
                    "QUERY_IN_REGISTERS": int(not narrow), "PRODUCER_REGISTERS": 32 if narrow else 24,
                    "CONSUMER_REGISTERS": 160 if narrow else 240, **more}
         command = [nvcc, "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-std=c++20", "-Xptxas", "-v", "-o",

@@ -26,7 +26,9 @@ struct Setting {
   bool causal = false;
   std::optional<double> scale;
   bool deterministic = false;
+  std::int64_t window_left = -1, window_right = -1;
 
+  [[nodiscard]] bool masked() const { return causal || window_left >= 0 || window_right >= 0; }
   [[nodiscard]] double factor(const Tensor& q) const {
     return scale ? *scale : 1 / std::sqrt(static_cast<double>(q.sym_size(3).guard_int(__FILE__, __LINE__)));
   }
@@ -57,6 +59,9 @@ void check_scale(const std::optional<double>& scale, std::string_view op) {
 
 void check_inputs(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting, std::string_view op) {
   check_scale(setting.scale, op);
+  TORCH_CHECK_VALUE(setting.window_left >= -1 && setting.window_right >= -1, op, ": window is (", setting.window_left,
+                    ", ", setting.window_right,
+                    "); give the keys before and behind its place that a query sees, from 0, or -1 for all of them");
   const auto type = q.scalar_type();
   const bool usable_type =
       type == at::kBFloat16 || type == at::kHalf || (type == at::kDouble && !q.is_cuda());  // by torch
@@ -137,10 +142,14 @@ Heads heads_of(const Tensor& q, const Tensor& k, const Tensor& v, const Setting&
   const auto kv_heads = k.sym_size(2), q_len = q.sym_size(1), k_len = k.sym_size(1);
   Heads h{in_groups(q, kv_heads), in_groups(k, kv_heads), in_groups(v, kv_heads), {}};
   h.scores = at::matmul(h.q, h.k.transpose(-1, -2)) * setting.factor(q);
-  if (!setting.causal) return h;
+  if (!setting.masked()) return h;
   const auto places = [&](const c10::SymInt& count) { return at::arange(count, q.options().dtype(at::kLong)); };
-  const Tensor last = (places(q_len) + (k_len - q_len)).unsqueeze(-1);
-  h.scores = at::where(places(k_len) <= last, h.scores, at::full({}, -kInfinity, h.scores.options()));
+  const Tensor keys = places(k_len), place = (places(q_len) + (k_len - q_len)).unsqueeze(-1);
+  const Tensor none = at::full({}, -kInfinity, h.scores.options());
+  const auto keep = [&](const Tensor& seen) { h.scores = at::where(seen, h.scores, none); };
+  if (setting.causal) keep(keys <= place);
+  if (setting.window_left >= 0) keep(keys >= place - setting.window_left);
+  if (setting.window_right >= 0) keep(keys <= place + setting.window_right);
   return h;
 }
 
@@ -196,8 +205,8 @@ TensorView strided_view(const Tensor& tensor, std::string_view op, std::string_v
 bool is_empty(const Tensor& q, const Tensor& k) { return q.numel() == 0 || k.numel() == 0; }
 
 AttentionAndSum attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, std::optional<double> scale,
-                          bool deterministic) {
-  const Setting setting{causal, scale, deterministic};
+                          bool deterministic, std::int64_t window_left, std::int64_t window_right) {
+  const Setting setting{causal, scale, deterministic, window_left, window_right};
   check_same_device(kOp, {{"q", &q}, {"k", &k}, {"v", &v}});
   AttentionAndSum out = attention_meta(q, k, v, setting);
   const auto& [o, lse] = out;
@@ -216,14 +225,16 @@ AttentionAndSum attention(const Tensor& q, const Tensor& k, const Tensor& v, boo
   args.log_sum_exp = strided_view(lse, kOp, "lse");
   args.causal = causal;
   args.scale = scale;
+  args.window_left = window_left;
+  args.window_right = window_right;
   check(ridge::attention(args, stream_of(q)));
   return out;
 }
 
 AttentionGradients attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                       const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
-                                      bool deterministic) {
-  const Setting setting{causal, scale, deterministic};
+                                      bool deterministic, std::int64_t window_left, std::int64_t window_right) {
+  const Setting setting{causal, scale, deterministic, window_left, window_right};
   const Backward given{d_o, q, k, v, o, lse};
   check_same_device(kBackwardOp, {{"q", &q}, {"k", &k}, {"v", &v}, {"o", &o}, {"lse", &lse}, {"the gradient", &d_o}});
   AttentionGradients out = backward_meta(given, setting);
@@ -247,6 +258,8 @@ AttentionGradients attention_backward(const Tensor& d_o, const Tensor& q, const 
   args.causal = causal;
   args.deterministic = deterministic;
   args.scale = scale;
+  args.window_left = window_left;
+  args.window_right = window_right;
   check(ridge::attention_backward(args, stream_of(q)));
   return out;
 }
@@ -260,8 +273,8 @@ struct AttentionFormula final : Gradients {
 
   [[nodiscard]] std::string name() const override { return "RidgelineAttentionBackward"; }
   [[nodiscard]] std::string text() const override {
-    return c10::str("ridgeline_attention_", setting.causal, setting.deterministic, "_",
-                    setting.scale ? exact_text(*setting.scale) : "");
+    return c10::str("ridgeline_attention_", setting.causal, setting.deterministic, "_", setting.window_left, "_",
+                    setting.window_right, "_", setting.scale ? exact_text(*setting.scale) : "");
   }
   [[nodiscard]] variable_list operator()(const variable_list& grads, const variable_list& saved, const Tensor&,
                                          const std::vector<bool>& wanted) const override {
@@ -270,7 +283,7 @@ struct AttentionFormula final : Gradients {
         at::GradMode::is_enabled()  // differentiated again
             ? gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, setting)
             : call_attention_backward(d_o, q, k, v, saved[kSavedO], saved[kSavedSum], setting.causal, setting.scale,
-                                      setting.deterministic);
+                                      setting.deterministic, setting.window_left, setting.window_right);
     variable_list result(wanted.size());
     if (wanted[kQ]) result[kQ] = std::get<0>(found);
     if (wanted[kK]) result[kK] = std::get<1>(found);
@@ -287,8 +300,9 @@ struct AttentionFormula final : Gradients {
 };
 
 AttentionAndSum attention_autograd(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
-                                   std::optional<double> scale, bool deterministic) {
-  const Setting setting{causal, scale, deterministic};
+                                   std::optional<double> scale, bool deterministic, std::int64_t window_left,
+                                   std::int64_t window_right) {
+  const Setting setting{causal, scale, deterministic, window_left, window_right};
   if (any_tangent(q, k, v)) {
     attention_meta(q, k, v, setting);
     return by_torch(q, k, v, setting);
@@ -304,7 +318,7 @@ AttentionAndSum attention_autograd(const Tensor& q, const Tensor& k, const Tenso
   AttentionAndSum out;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    out = call_attention(q, k, v, causal, scale, deterministic);
+    out = call_attention(q, k, v, causal, scale, deterministic, window_left, window_right);
   }
   if (!node) return out;
   const auto& [o, lse] = out;
@@ -325,42 +339,44 @@ AttentionAndSum attention_autograd(const Tensor& q, const Tensor& k, const Tenso
 
 AttentionGradients backward_autograd(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                      const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
-                                     bool deterministic) {
+                                     bool deterministic, std::int64_t window_left, std::int64_t window_right) {
   const bool recorded = torch::autograd::compute_requires_grad(d_o, q, k, v);
   if (recorded || any_tangent(d_o, q, k, v)) {
-    const Setting setting{causal, scale, deterministic};
+    const Setting setting{causal, scale, deterministic, window_left, window_right};
     backward_meta({d_o, q, k, v, o, lse}, setting);
     return gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, setting);
   }
   const at::AutoDispatchBelowADInplaceOrView below;
-  return call_attention_backward(d_o, q, k, v, o, lse, causal, scale, deterministic);
+  return call_attention_backward(d_o, q, k, v, o, lse, causal, scale, deterministic, window_left, window_right);
 }
 
 AttentionAndSum attention_autocast(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
-                                   std::optional<double> scale, bool deterministic) {
+                                   std::optional<double> scale, bool deterministic, std::int64_t window_left,
+                                   std::int64_t window_right) {
   const auto device = q.device().type();
   const c10::impl::ExcludeDispatchKeyGuard without(
       c10::DispatchKeySet({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}));
   const auto type = at::autocast::get_autocast_dtype(device);
   const auto cast = [&](const Tensor& x) { return at::autocast::cached_cast(type, x, device); };
-  return call_attention(cast(q), cast(k), cast(v), causal, scale, deterministic);
+  return call_attention(cast(q), cast(k), cast(v), causal, scale, deterministic, window_left, window_right);
 }
 
 }  // namespace
 
 AttentionAndSum call_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
-                               std::optional<double> scale, bool deterministic) {
+                               std::optional<double> scale, bool deterministic, std::int64_t window_left,
+                               std::int64_t window_right) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::attention", "").typed<decltype(call_attention)>();
-  return op.call(q, k, v, causal, scale, deterministic);
+  return op.call(q, k, v, causal, scale, deterministic, window_left, window_right);
 }
 AttentionGradients call_attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                            const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
-                                           bool deterministic) {
+                                           bool deterministic, std::int64_t window_left, std::int64_t window_right) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("ridgeline::attention_backward", "")
                              .typed<decltype(call_attention_backward)>();
-  return op.call(d_o, q, k, v, o, lse, causal, scale, deterministic);
+  return op.call(d_o, q, k, v, o, lse, causal, scale, deterministic, window_left, window_right);
 }
 
 void register_attention(torch::Library& library, c10::DispatchKey key) {
@@ -371,15 +387,17 @@ void register_attention(torch::Library& library, c10::DispatchKey key) {
       library.impl("attention_backward", attention_backward);
       return;
     case c10::DispatchKey::Meta:
-      library.impl("attention", [](const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
-                                   std::optional<double> scale, bool deterministic) {
-        return attention_meta(q, k, v, {causal, scale, deterministic});
-      });
-      library.impl("attention_backward",
-                   [](const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o,
-                      const Tensor& lse, bool causal, std::optional<double> scale, bool deterministic) {
-                     return backward_meta({d_o, q, k, v, o, lse}, {causal, scale, deterministic});
+      library.impl("attention",
+                   [](const Tensor& q, const Tensor& k, const Tensor& v, bool causal, std::optional<double> scale,
+                      bool deterministic, std::int64_t window_left, std::int64_t window_right) {
+                     return attention_meta(q, k, v, {causal, scale, deterministic, window_left, window_right});
                    });
+      library.impl(
+          "attention_backward", [](const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
+                                   const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
+                                   bool deterministic, std::int64_t window_left, std::int64_t window_right) {
+            return backward_meta({d_o, q, k, v, o, lse}, {causal, scale, deterministic, window_left, window_right});
+          });
       return;
     case c10::DispatchKey::Autograd:
       library.impl("attention", attention_autograd);

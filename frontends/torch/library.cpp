@@ -101,11 +101,11 @@ constexpr const char* kSchemas[] = {
     "float eps=1e-6) -> (Tensor dq, Tensor dk, Tensor dq_weight, Tensor dk_weight)",
     "rope_table_(Tensor(a!) cos, Tensor(b!) sin, float base, str scaling, float factor, float original_length, "
     "float low_factor, float high_factor, float beta_fast, float beta_slow, float attention) -> ()",
-    "attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None, bool deterministic=False) -> "
-    "(Tensor "
-    "o, Tensor lse)",
+    "attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None, bool deterministic=False, "
+    "int window_left=-1, int window_right=-1) -> (Tensor o, Tensor lse)",
     "attention_backward(Tensor d_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, bool causal=False, "
-    "float? scale=None, bool deterministic=False) -> (Tensor d_q, Tensor d_k, Tensor d_v)",
+    "float? scale=None, bool deterministic=False, int window_left=-1, int window_right=-1) -> "
+    "(Tensor d_q, Tensor d_k, Tensor d_v)",
 };
 
 void register_all(torch::Library& library, c10::DispatchKey key) {

@@ -125,10 +125,11 @@ TurnedGradients call_rope_norm_backward(const Tensor& dq_out, const OptionalTens
 using AttentionAndSum = std::tuple<Tensor, Tensor>;
 using AttentionGradients = std::tuple<Tensor, Tensor, Tensor>;
 AttentionAndSum call_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
-                               std::optional<double> scale, bool deterministic);
+                               std::optional<double> scale, bool deterministic, std::int64_t window_left,
+                               std::int64_t window_right);
 AttentionGradients call_attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                            const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
-                                           bool deterministic);
+                                           bool deterministic, std::int64_t window_left, std::int64_t window_right);
 
 // One registration a file; library.cpp calls them.
 void register_gemm(torch::Library& library, c10::DispatchKey key);

@@ -157,7 +157,8 @@ class AttentionGradients {
 };
 
 TEST(AttentionBackward, GivesTheDerivativesOfTheForward) {
-  for (const char* mask : {"full", "causal"}) {
+  for (const char* mask : {"full", "causal", "full keys_left=3 keys_right=2", "causal keys_left=1", "full keys_right=2",
+                           "full keys_left=4"}) {
     AttentionGradients(
         fmt::format("attention batch=1 heads=4 kv_heads=2 q_len=5 k_len=7 dim=6 dtype=f16 mask={}", mask))
         .compare();
@@ -254,6 +255,30 @@ std::string judged_of_two_keys(double gap) {
   return {};
 }
 
+// A kernel for another window than that of the case.
+std::string judged_in_window(const char* wrong) {
+  const ops::Operator& op = **ops::find_operator("attention_backward");
+  const auto problem = [&](const char* words) {
+    return *op.bind(
+        *record::parse_case(fmt::format("attention_backward heads=2 kv_heads=1 q_len=90 k_len=130 dim=64 {}", words)));
+  };
+  const ops::Problem runs = problem(wrong), judges = problem("keys_left=21 keys_right=13");
+  const Operands before = make_operands(judges, kPacked, 4);
+  Operands after = make_operands(judges, kPacked, 4);
+  const ops::Implementation& tiles = **ops::find_implementation(op, "cpu_tiles");
+  const Status status = tiles.run(runs, {after.views(), after.scalars}, Stream::cpu());
+  return status ? judge(op, judges, before, after, 4) : status.error().text();
+}
+
+TEST(AttentionBackward, AWindowThatIsOffByOneIsFound) {
+  EXPECT_EQ(judged_in_window("keys_left=21 keys_right=13"), "");
+  for (const char* wrong :
+       {"keys_left=20 keys_right=13", "keys_left=22 keys_right=13", "keys_left=21 keys_right=12",
+        "keys_left=21 keys_right=14", "keys_left=21", "keys_right=13", "mask=causal keys_left=21"}) {
+    EXPECT_NE(judged_in_window(wrong), "") << wrong;
+  }
+}
+
 TEST(AttentionBackward, WeightsBelowTheNormalNumbersMayBeZero) {
   for (const double gap : {80.0, 86.0, 88.0, 90.0, 100.0}) EXPECT_EQ(judged_of_two_keys(gap), "") << gap;
 }
@@ -274,6 +299,7 @@ TEST(AttentionBackward, RefusesWithTheValues) {
   says(refusal([](Problem& p) { p.args.d_q = p.args.q; }), "overlap");
   says(refusal([](Problem& p) { p.args.log_sum_exp.shape[2] = 4; }), "[batch, heads, q_len]");
   says(refusal([](Problem& p) { p.args.scale = -1; }), "a scale of -1");
+  says(refusal([](Problem& p) { p.args.window_right = -3; }), "a window of -1 keys before a query and -3 behind it");
   says(refusal([](Problem& p) { p.args.d_q.data = nullptr; }), "null");
 }
 

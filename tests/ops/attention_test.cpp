@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "numerics/convert.h"
+#include "ops/attention/attention.h"
 #include "ops/harness.h"
 #include "ridge/ops/attention.h"
 
@@ -178,6 +179,111 @@ TEST(Attention, AScaleThatIsNotAboveZeroIsRefused) {
   }
 }
 
+// Queries whose results differ when key `j` of sequence 0 has other values.
+std::vector<std::int64_t> queries_that_notice(const AttentionArgs& like, std::int64_t j) {
+  const std::int64_t q_len = like.q.shape[1], k_len = like.k.shape[1];
+  Problem all(q_len, k_len, false, false), other(q_len, k_len, false, false);
+  for (Problem* one : {&all, &other}) {
+    one->args.causal = like.causal;
+    one->args.window_left = like.window_left;
+    one->args.window_right = like.window_right;
+  }
+  for (std::int64_t e = j * 2 * 64; e < (j + 1) * 2 * 64; ++e) numerics::store_element(other.v.view, e, 1000.0);
+  EXPECT_TRUE(attention(all.args, Stream::cpu()).ok());
+  EXPECT_TRUE(attention(other.args, Stream::cpu()).ok());
+  std::vector<std::int64_t> found;
+  const std::vector<double> x = all.o.values(), y = other.o.values();
+  for (std::int64_t i = 0; i < q_len; ++i) {
+    const auto at = static_cast<std::size_t>(i * 4 * 64);
+    if (x[at] != y[at]) found.push_back(i);
+  }
+  return found;
+}
+
+TEST(Attention, AWindowIsCountedFromTheQuerysPlaceAtTheEndOfTheKeys) {
+  using Queries = std::vector<std::int64_t>;
+  const Problem like(12, 70, false, false);  // query i is at key i + 58
+  AttentionArgs args = like.args;
+  args.window_left = 3, args.window_right = 2;
+  EXPECT_EQ(queries_that_notice(args, 62), (Queries{2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(queries_that_notice(args, 54), Queries{});
+  EXPECT_EQ(queries_that_notice(args, 55), Queries{0});
+  args.causal = true;  // narrows the right end
+  EXPECT_EQ(queries_that_notice(args, 62), (Queries{4, 5, 6, 7}));
+  args.causal = false, args.window_left = -1;
+  EXPECT_EQ(queries_that_notice(args, 69), (Queries{9, 10, 11}));
+  args.window_left = 0, args.window_right = -1;
+  EXPECT_EQ(queries_that_notice(args, 60), (Queries{0, 1, 2}));
+}
+
+TEST(Attention, OneMaskIsOneCase) {
+  const auto case_of = [](bool causal, std::int64_t left, std::int64_t right) {
+    const Problem like(20, 33, false, false);
+    AttentionArgs args = like.args;
+    args.causal = causal, args.window_left = left, args.window_right = right;
+    const auto call = ops::attention::make_call(args);
+    const std::vector<std::int64_t> values(call->values.begin(), call->values.end());
+    return std::vector<std::int64_t>(values.end() - 3, values.end());
+  };
+  using Mask = std::vector<std::int64_t>;
+  EXPECT_EQ(case_of(false, -1, -1), (Mask{0, 0, 0}));
+  EXPECT_EQ(case_of(false, 32, 19), (Mask{0, 0, 0})) << "all keys of all queries";
+  EXPECT_EQ(case_of(false, 31, 18), (Mask{0, 32, 19}));
+  EXPECT_EQ(case_of(false, -1, 0), (Mask{1, 0, 0}));
+  EXPECT_EQ(case_of(true, -1, -1), (Mask{1, 0, 0}));
+  EXPECT_EQ(case_of(true, 5, 7), (Mask{1, 6, 0}));
+  EXPECT_EQ(case_of(false, 5, 0), (Mask{1, 6, 0}));
+  EXPECT_EQ(case_of(true, 1000, 1000), (Mask{1, 0, 0}));
+}
+
+TEST(Attention, CountsThePairsThatSeeEachOther) {
+  for (const auto& [q_len, k_len] : {std::pair{7, 7}, {5, 19}, {19, 5}, {1, 6}, {6, 1}, {0, 4}, {4, 0}}) {
+    for (int left = -1; left < 22; ++left) {
+      for (int right = -1; right < 22; ++right) {
+        ops::attention::Shape s;
+        s.q_len = q_len, s.k_len = k_len;
+        s.window = ops::attention::window_of(false, left, right, q_len, k_len);
+        double pairs = 0;
+        for (std::int64_t i = 0; i < q_len; ++i) {
+          const std::vector<std::int64_t> keys = ops::attention::keys_seen(s, i);
+          const ops::attention::Range range = s.keys_of(i);
+          pairs += static_cast<double>(keys.size());
+          ASSERT_EQ(range.end - range.begin, static_cast<std::int64_t>(keys.size()));
+          ASSERT_TRUE(keys.empty() || (keys.front() == range.begin && keys.back() == range.end - 1));
+          for (const std::int64_t j : keys) {
+            const ops::attention::Range queries = s.queries_of(j, j);
+            ASSERT_TRUE(queries.begin <= i && i < queries.end) << i << " " << j;
+          }
+        }
+        EXPECT_EQ(ops::attention::visible_pairs(s), pairs) << q_len << " " << k_len << " " << left << " " << right;
+      }
+    }
+  }
+}
+
+// What a kernel of `run` gives is judged by the reference of `like`.
+std::string judged_as(const char* run, const char* like) {
+  const ops::Operator& op = **ops::find_operator("attention");
+  const ops::Problem runs = *op.bind(*record::parse_case(std::string("attention ") + run));
+  const ops::Problem judges = *op.bind(*record::parse_case(std::string("attention ") + like));
+  const Operands before = make_operands(judges, kPacked, 4);
+  Operands after = make_operands(judges, kPacked, 4);
+  const ops::Implementation& tiles = **ops::find_implementation(op, "cpu_tiles");
+  const Status status = tiles.run(runs, {after.views(), after.scalars}, Stream::cpu());
+  return status ? judge(op, judges, before, after, 4) : status.error().text();
+}
+
+TEST(Attention, AWindowThatIsOffByOneIsFound) {
+  const char* right = "heads=2 kv_heads=1 q_len=90 k_len=130 dim=64 keys_left=21 keys_right=13";
+  EXPECT_EQ(judged_as(right, right), "");
+  for (const char* wrong :
+       {"keys_left=20 keys_right=13", "keys_left=22 keys_right=13", "keys_left=21 keys_right=12",
+        "keys_left=21 keys_right=14", "keys_left=21", "keys_right=13", "mask=causal keys_left=21"}) {
+    const std::string words = fmt::format("heads=2 kv_heads=1 q_len=90 k_len=130 dim=64 {}", wrong);
+    EXPECT_NE(judged_as(words.c_str(), right), "") << wrong;
+  }
+}
+
 TEST(Attention, SaysWhatIsWrongWithItsArguments) {
   Problem problem(8, 8, false, false);
   const auto error = [](const AttentionArgs& args) {
@@ -196,6 +302,10 @@ TEST(Attention, SaysWhatIsWrongWithItsArguments) {
   args = problem.args;
   args.o = args.q;
   EXPECT_NE(error(args).find("overlaps"), std::string::npos) << error(args);
+  args = problem.args;
+  args.window_left = -2;
+  EXPECT_NE(error(args).find("a window of -2 keys before a query and -1 behind it"), std::string::npos) << error(args);
+  EXPECT_NE(error(args).find("numbers from 0, or -1 for as many as there are"), std::string::npos) << error(args);
   args = problem.args;
   args.q.dtype = DType::kF32;
   EXPECT_NE(error(args).find("give bf16 or f16"), std::string::npos) << error(args);

@@ -688,10 +688,39 @@ TEST(AttentionPlan, TheScaleFollowsTheCallAndTheUsualOneIsTheNumberThatItAlwaysW
   for (const std::int64_t dim : {64, 128}) {
     const Problem problem = problem_of(fmt::format("attention dim={} mask=causal", dim));
     const ResolvedPlan plan = plan_of(kAttention, problem, dense_views(problem));
-    const record::ResolvedArgument& scale = plan.kernels.at(0).parameters.back().parts.back();
+    const auto& parts = plan.kernels.at(0).parameters.back().parts;
+    const record::ResolvedArgument& scale = parts.at(parts.size() - 3);  // the ends of a window follow
     EXPECT_EQ(scale.kind, record::ResolvedArgument::Kind::kFormula);
     EXPECT_EQ(std::bit_cast<float>(static_cast<std::uint32_t>(scale.bits)),
               static_cast<float>(1.4426950408889634 / std::sqrt(static_cast<double>(dim))));
+  }
+}
+
+TEST(AttentionPlan, AWindowIsABuildOfItsOwnWithItsEnds) {
+  const auto ends = [](const char* source, const char* words) {
+    const Problem problem = problem_of(words);
+    const auto& parts = plan_of(source, problem, dense_views(problem)).kernels.back().parameters.back().parts;
+    return std::vector<std::uint64_t>{parts.at(parts.size() - 2).bits, parts.back().bits};
+  };
+  const auto defines = [](const char* source, const char* words) {
+    const Problem problem = problem_of(words);
+    return described_kernel(source).build(0, plan_facts(problem, dense_views(problem)))->defines;
+  };
+  constexpr std::uint64_t kAll = 536870912;
+  for (const auto& [source, op] : {std::pair{"ops/attention/cuda_attention.cu", "attention"},
+                                   {"ops/attention/backward/cuda_attention_backward.cu", "attention_backward"}}) {
+    const auto words = [&](const char* mask) { return fmt::format("{} dim=128 {}", op, mask); };
+    const auto check = [&](const char* mask, std::uint64_t left, std::uint64_t right) {
+      EXPECT_THAT(ends(source, words(mask).c_str()), ElementsAre(left, right)) << mask;
+      EXPECT_THAT(defines(source, words(mask).c_str()), testing::Contains("RIDGE_WINDOW=1"));
+      EXPECT_THAT(defines(source, words(mask).c_str()), testing::Contains("RIDGE_CAUSAL=0"));
+    };
+    check("mask=causal keys_left=64", 63, 0);
+    check("keys_left=64", 63, kAll);
+    check("keys_right=1", kAll, 0);
+    check("keys_left=1 keys_right=6", 0, 5);
+    EXPECT_THAT(defines(source, words("mask=causal").c_str()), testing::Contains("RIDGE_WINDOW=0"));
+    EXPECT_THAT(defines(source, words("mask=causal").c_str()), testing::Contains("RIDGE_CAUSAL=1"));
   }
 }
 
@@ -729,7 +758,7 @@ TEST(AttentionBackwardPlan, ThreeLaunchesShareTheirSumsInScratchMemory) {
   EXPECT_EQ(plain.workspaces[0].bytes, 64u * 64 * 4);
   EXPECT_EQ(plain.workspaces[2].bytes, 64u * 64 * 128 * 4) << "dQ in fp32";
   EXPECT_EQ(plain.workspaces[3].bytes, 0u);
-  EXPECT_EQ(plain.kernels[0].parameters.at(0).bytes, 200u) << "AttentionBackwardView";
+  EXPECT_EQ(plain.kernels[0].parameters.at(0).bytes, 208u) << "AttentionBackwardView";
   const ResolvedPlan ordered = plan("dim=64 deterministic=1 mask=causal");
   EXPECT_EQ(ordered.kernels[0].grid[0], 4u) << "blocks of 128 queries";
   EXPECT_EQ(ordered.kernels[1].shared_bytes, 198912u);

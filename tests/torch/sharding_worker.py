@@ -423,35 +423,36 @@ def check_embedding(mesh):
 def check_attention(mesh):
     """Batch and heads, and queries without a mask, in every placement: what lies alike moves nothing, and other placements are refused by name."""
     refused = 0
-    for kv_heads, causal in itertools.product((2, 1), (False, True)):
+    for kv_heads, (causal, window) in itertools.product((2, 1), ((False, None), (True, None), (False, (2, 1)))):
+        masked = causal or window is not None
         leaves = [torch.randn(2, length, heads, 16).bfloat16().requires_grad_() for length, heads in ((6, 4), (8, kv_heads), (8, kv_heads))]
-        want, lse = rt.attention(*leaves, causal=causal, return_lse=True)
+        want, lse = rt.attention(*leaves, causal=causal, window=window, return_lse=True)
         upstream = torch.randn_like(want)
         gradients = torch.autograd.grad(want, leaves, upstream)
         q, k, v = (t.detach() for t in leaves)
         for (of_q, of_keys), (a, b) in every_placement(mesh, q, k):
             places = of_q, of_keys, of_keys
             shards = [t.requires_grad_() for t in (a, b, distribute_tensor(v, mesh, [of_keys]))]
-            if sharding.attention_refusal(*shards, causal) is not None:
+            if sharding.attention_refusal(*shards, causal, window or (-1, -1)) is not None:
                 refused += 1
                 try:
-                    rt.attention(*shards, causal=causal)
+                    rt.attention(*shards, causal=causal, window=window)
                 except NotImplementedError as error:
                     assert f"{places[0]}, {places[1]}, {places[2]} along dimension 0 of the mesh" in str(error), error
                 else:
                     raise AssertionError(places)
                 continue
             along = {place.dim for place in places if place.is_shard()}
-            assert along <= {0} or along == {2} or (along == {1} and not causal), places
+            assert along <= {0} or along == {2} or (along == {1} and not masked), places
             with CommDebugMode() as comm:
-                found, sums = rt.attention(*shards, causal=causal, return_lse=True)
+                found, sums = rt.attention(*shards, causal=causal, window=window, return_lse=True)
             assert not comm.get_total_counts(), places
             same((found, sums.detach()), (want.detach(), lse.detach()), 45, places)
             whole = distribute_tensor(upstream, mesh, [Replicate()])
             same(torch.autograd.grad(found, shards, whole), gradients, 35, places)
         # The operator itself gathers what it has no way for.
         shards = [distribute_tensor(t.detach(), mesh, [Shard(1)]) for t in leaves]
-        same(ops.attention(*shards, causal), (want.detach(), lse.detach()), 45, "length")
+        same(ops.attention(*shards, causal, None, False, *(window or ())), (want.detach(), lse.detach()), 45, "length")
     assert refused > 50
     q, k, v = (distribute_tensor(torch.randn(2, heads, 6, 64).bfloat16(), mesh, [Shard(1)]) for heads in (4, 2, 2))  # GPUs have kernels for heads of 64
     assert rt.sdpa_refusal(q, k, v, is_causal=True, enable_gqa=True) is None

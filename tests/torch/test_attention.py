@@ -30,9 +30,9 @@ def heads_of(device, dtype, lengths=(33, 70), heads=(4, 2), dim=64, batch=2):
     return tuple(x.requires_grad_() for x in (q, k, v.detach()))
 
 
-def expected(q, k, v, grad, causal, scale=None):
+def expected(q, k, v, grad, causal, scale=None, window=(-1, -1)):
     wide = (x.detach().double().cpu() for x in (q, k, v, grad))
-    return {one.name: one for one in reference.attention(*wide, causal, q.dtype, scale)}
+    return {one.name: one for one in reference.attention(*wide, causal, q.dtype, scale, window)}
 
 
 def check(found, want):
@@ -81,6 +81,31 @@ def test_values_and_gradients(device, dtype, causal, lengths, heads, dim, scale)
     want = expected(q, k, v, grad, causal, scale)
     for found, name in zip((out, lse, *gradients), ("out", "lse", "dq", "dk", "dv"), strict=True):
         check(found, want[name])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("causal,window", [(True, (40, 0)), (False, (33, 9)), (False, (None, 20)), (False, (0, -1)), (True, (0, None))], ids=str)
+@pytest.mark.parametrize("lengths,heads,dim", [((300, 300), (4, 2), 128), ((70, 333), (2, 2), 64), ((150, 33), (4, 1), 64), ((9, 21), (2, 1), 40)], ids=str)
+def test_values_and_gradients_in_a_window(device, dtype, causal, window, lengths, heads, dim):
+    q, k, v = heads_of(device, dtype, lengths, heads, dim, batch=1)
+    out, lse = rt.attention(q, k, v, causal=causal, window=window, return_lse=True)
+    if dim in (64, 128) and device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == 9:
+        assert rt.last_used("attention").startswith("cuda_attention")
+    grad = torch.randn_like(out)
+    ends = tuple(-1 if end is None else end for end in window)
+    want = expected(q, k, v, grad, causal, window=ends)
+    for deterministic in (False, True):
+        again = rt.attention(q, k, v, causal=causal, window=window, deterministic=deterministic)
+        assert torch.equal(again, out)
+        for found, name in zip((out, lse, *torch.autograd.grad(again, (q, k, v), grad)), ("out", "lse", "dq", "dk", "dv"), strict=True):
+            check(found, want[name])
+
+
+def test_a_window_beyond_all_keys_is_none_and_one_of_keys_before_is_a_causal_mask(device):
+    q, k, v = (x.detach() for x in heads_of(device, torch.bfloat16))
+    assert torch.equal(rt.attention(q, k, v, window=(1000, 1000)), rt.attention(q, k, v))
+    assert torch.equal(rt.attention(q, k, v, window=(None, 0)), rt.attention(q, k, v, causal=True))
+    assert torch.equal(rt.attention(q, k, v, causal=True, window=(5, 30)), rt.attention(q, k, v, window=(5, 0)))
 
 
 def wrong_ones(q, k, v):
@@ -186,9 +211,9 @@ def test_each_gradient_alone(device):
 def test_gradients_match_differences(on_cpu):
     for lengths, heads in (((3, 4), (4, 2)), ((4, 2), (2, 2))):
         q, k, v = (x.detach().double().requires_grad_() for x in heads_of("cpu", torch.float32, lengths, heads, 3, 1))
-        for causal in (False, True):
-            def call(q, k, v, causal=causal):
-                return rt.attention(q, k, v, causal=causal, scale=0.7)
+        for causal, window in ((False, None), (True, None), (False, (1, 0)), (True, (1, None))):
+            def call(q, k, v, causal=causal, window=window):
+                return rt.attention(q, k, v, causal=causal, window=window, scale=0.7)
 
             assert torch.autograd.gradcheck(call, (q, k, v), check_forward_ad=True)
             assert torch.autograd.gradgradcheck(call, (q, k, v))
@@ -237,6 +262,8 @@ REFUSED = {
     "a wide head": (lambda q, k, v: rt.attention(*[torch.cat([x] * 5, -1) for x in (q, k, v)]), ValueError, "heads of 320 elements; give 1 to 256"),
     "a scale of 0": (lambda q, k, v: rt.attention(q, k, v, scale=0.0), ValueError, "scale is 0; give a finite number above 0"),
     "an endless scale": (lambda q, k, v: rt.attention(q, k, v, scale=1e300), ValueError, "give a finite number above 0"),
+    "a window before nothing": (lambda q, k, v: ops.attention(q, k, v, False, None, False, -2, 3), ValueError, "window is \\(-2, 3\\); give the keys before"),
+    "a window of one end": (lambda q, k, v: rt.attention(q, k, v, window=7), ValueError, "window=7; give \\(left, right\\)"),
     "a layout": (lambda q, k, v: rt.attention(q, k, v, layout="sbhd"), ValueError, "use 'bshd' or 'bhsd'"),
 }
 
@@ -279,7 +306,8 @@ def test_determinism_is_pytorchs_unless_a_call_says_so(device, asked):
         for given, want in ((None, asked), (True, True), (False, False)):
             with Called() as seen:
                 rt.attention(*leaves, deterministic=given).sum().backward()
-            flags = [args[-1] is True for name, args in seen.calls if "ridgeline" in name]  # the last one, left out where it is False
+            calls = [(8 if "backward" in name else 5, args) for name, args in seen.calls if "ridgeline" in name]
+            flags = [args[at] if len(args) > at else False for at, args in calls]  # left out where it is False
             assert flags == [want, want]
     finally:
         torch.use_deterministic_algorithms(before)
@@ -287,7 +315,7 @@ def test_determinism_is_pytorchs_unless_a_call_says_so(device, asked):
 
 def test_pytorchs_own_checks(on_cpu):
     q, k, v = (x.detach() for x in heads_of("cpu", torch.bfloat16, (5, 7), dim=16))
-    for given in ((q, k, v), (q, k, v, True, 0.5, True)):
+    for given in ((q, k, v), (q, k, v, True, 0.5, True), (q, k, v, False, None, False, 2, 1)):
         torch.library.opcheck(ops.attention.default, given)
         out, lse = ops.attention.default(*given)
         torch.library.opcheck(ops.attention_backward.default, (torch.randn_like(out), q, k, v, out, lse, *given[3:]))
@@ -318,10 +346,14 @@ def test_compiled_calls_are_the_same(device, dynamic):
 
 
 def test_the_module(on_cpu):
-    module = rt.Attention(causal=True, scale=0.5, deterministic=True)
-    assert repr(module) == "Attention(causal=True, layout='bshd', scale=0.5, deterministic=True)" and not module.state_dict()
+    module = rt.Attention(causal=True, scale=0.5, deterministic=True, window=(9, 0))
+    assert repr(module) == "Attention(causal=True, layout='bshd', scale=0.5, deterministic=True, window=(9, 0))" and not module.state_dict()
     q, k, v = heads_of("cpu", torch.bfloat16)
-    assert torch.equal(module(q, k, v), rt.attention(q, k, v, causal=True, scale=0.5))
+    assert torch.equal(module(q, k, v), rt.attention(q, k, v, causal=True, scale=0.5, window=(9, 0)))
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(q, k, v), module(q, k, v))
+    with pytest.raises(ValueError, match="give \\(left, right\\)"):
+        rt.Attention(window=(1, 2, 3))
     with pytest.raises(ValueError, match="use 'bshd' or 'bhsd'"):
         rt.Attention(layout="bsd")
 

@@ -133,10 +133,10 @@ def turned(change=None, offset=0, positions=True):
     return lambda q, k, cos, sin: ops.rope(q, k, cos.detach(), sin.detach(), None, offset), list(operands.values())
 
 
-def attended(change=None, causal=True, scale=None):
+def attended(change=None, causal=True, scale=None, window=(-1, -1)):
     shapes = {"q": (2, 3, 4, 8), "k": (2, 5, 2, 8), "v": (2, 5, 2, 8)}
     operands = {name: torch.ones(shape).bfloat16() for name, shape in shapes.items()} | (change or {})
-    return lambda q, k, v: ops.attention(q, k, v, causal, scale)[0], list(operands.values())
+    return lambda q, k, v: ops.attention(q, k, v, causal, scale, False, *window)[0], list(operands.values())
 
 
 ones = torch.ones
@@ -296,6 +296,7 @@ REFUSED = {
     "attention of expanded keys": attended({"k": ones(2, 5, 1, 8).bfloat16().expand(2, 5, 2, 8)}),
     "attention of wide heads": attended({name: ones(2, 3, 2, 257).bfloat16() for name in "qkv"}),
     "attention by a scale of 0": attended(scale=0.0),
+    "attention in a window of less than nothing": attended(window=(0, -2)),
 }
 
 
@@ -368,6 +369,7 @@ ALLOWED = {
     "rope": turned({"q": ones(2, 4, 3, 8).transpose(1, 2)}),
     "rope up to the end of its table": turned(positions=False, offset=2),
     "attention": attended({"q": ones(2, 4, 3, 8).bfloat16().transpose(1, 2)}),
+    "attention in a window": attended(window=(1, 0)),
     "attention of float64": attended({"q": ones(2, 3, 4, 8).double(), "k": ones(2, 5, 2, 8).double(), "v": ones(2, 5, 2, 8).double()}),
 }
 

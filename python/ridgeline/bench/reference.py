@@ -177,14 +177,28 @@ def swiglu(x: Tensor, up: Tensor, grad: Tensor, dtype: torch.dtype) -> list[Outp
 # ---- Attention
 
 
-def _attention_of_group(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, causal: bool, dtype: torch.dtype, scale: float) -> list[tuple[Tensor, Tensor]]:
+def _seen(length: int, keys: int, causal: bool, window: tuple[int, int], device: torch.device) -> Tensor:
+    """Which keys each query sees: the last query is at the last key."""
+    before = torch.arange(keys, device=device) - (torch.arange(length, device=device)[:, None] + keys - length)  # of a query's place
+    left, right = window
+    seen = torch.ones_like(before, dtype=torch.bool)
+    if causal:
+        seen &= before <= 0
+    if left >= 0:
+        seen &= before >= -left
+    if right >= 0:
+        seen &= before <= right
+    return seen
+
+
+def _attention_of_group(
+    q: Tensor, k: Tensor, v: Tensor, grad: Tensor, causal: bool, window: tuple[int, int], dtype: torch.dtype, scale: float
+) -> list[tuple[Tensor, Tensor]]:
     """Heads [group, length, dim] that share one of keys and values [keys, dim]: the result, its gradients and the log-sum-exp of scores."""
     (group, length, dim), keys = q.shape, k.shape[0]
     half = 0.5 * torch.finfo(dtype).eps
     least = max(2.0**-126, 0.5 * torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps)
-    places = torch.arange(keys, device=q.device)
-    last = torch.arange(length, device=q.device)[:, None] + keys - length if causal else torch.full((length, 1), keys, device=q.device)
-    seen = places <= last
+    seen = _seen(length, keys, causal, window, q.device)
     scores = scale * q @ k.t()
     total = scores.masked_fill(~seen, -torch.inf).logsumexp(-1, keepdim=True)
     empty = total == -torch.inf
@@ -224,7 +238,16 @@ def _attention_of_group(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, causal: b
     return [(out, of_out), *rounded, (total.squeeze(-1), of_total.masked_fill(empty, 0).squeeze(-1))]
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, causal: bool, dtype: torch.dtype, scale: float | None = None) -> list[Output]:
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    grad: Tensor,
+    causal: bool,
+    dtype: torch.dtype,
+    scale: float | None = None,
+    window: tuple[int, int] = (-1, -1),
+) -> list[Output]:
     """Attention of [batch, length, heads, dim], its gradients and its log-sum-exp [batch, heads, length], written out.
 
     What is allowed is the error models of src/ops/attention/contract.h and backward/contract.h, the errors of o and of the log-sum-exp, which
@@ -237,7 +260,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, causal: bool, dtype
         for h in range(kv_heads):
             own = slice(h * group, (h + 1) * group)
             of_q, of_grad = (x[b, :, own].transpose(0, 1) for x in (q, grad))
-            made = _attention_of_group(of_q, k[b, :, h], v[b, :, h], of_grad, causal, dtype, dim**-0.5 if scale is None else scale)
+            made = _attention_of_group(of_q, k[b, :, h], v[b, :, h], of_grad, causal, window, dtype, dim**-0.5 if scale is None else scale)
             for at, (whole, part) in enumerate(zip(results, made)):
                 for there, here in zip(whole, part):
                     if at < 2:

@@ -11,6 +11,7 @@ from torch.overrides import handle_torch_function, has_torch_function_variadic
 from .sharding import attention_refusal, is_dtensor
 
 Layout = Literal["bshd", "bhsd"]
+Window = tuple[int | None, int | None]
 
 _attention: Callable[..., tuple[torch.Tensor, torch.Tensor]] = torch.ops.ridgeline.attention.default
 
@@ -26,6 +27,7 @@ def attention(
     layout: Layout = ...,
     return_lse: Literal[False] = ...,
     deterministic: bool | None = ...,
+    window: Window | None = ...,
 ) -> torch.Tensor: ...
 @overload
 def attention(
@@ -38,6 +40,7 @@ def attention(
     layout: Layout = ...,
     return_lse: Literal[True],
     deterministic: bool | None = ...,
+    window: Window | None = ...,
 ) -> tuple[torch.Tensor, torch.Tensor]: ...
 def attention(
     q: torch.Tensor,
@@ -49,6 +52,7 @@ def attention(
     layout: Layout = "bshd",
     return_lse: bool = False,
     deterministic: bool | None = None,
+    window: Window | None = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """softmax(scale q k^T) v of every head, with scores and sums in float32 and one rounding of the result.
 
@@ -63,16 +67,30 @@ def attention(
     deterministic  gradients have equal bits in every run, also on a GPU, where that of q is slower; None: what
                    torch.are_deterministic_algorithms_enabled() says. On a CPU they always have
 
+    window         (left, right): query i of n sees the keys from i + m - n - left to i + m - n + right of m and no others; None and -1: as many
+                   as there are. With causal the right end is at most 0: causal=True and window=(1023, 0) are the last 1024 keys. Blocks of
+                   keys outside of it are not computed
+
     Tensors are read where they lie: any strides but within a head, so parts of a packed qkv and transposed views are not copied; elements of
     a head that are not adjacent, and expanded tensors, are a ValueError. The result lies in memory as [batch, length, heads, dim] in either
-    layout. There are no masks but causal, no windows, no dropout and no soft cap: ``sdpa`` hands what it is asked of these to torch.
+    layout. There are no masks but these, no dropout and no soft cap: ``sdpa`` hands what it is asked of these to torch.
 
     DTensors may be sharded along batch and heads (as many heads of q, and of k and v, in every shard; one head of k and v may be whole), and
-    without causal q along its length. Other placements are a NotImplementedError.
+    without causal and window q along its length. Other placements are a NotImplementedError.
     """
     if has_torch_function_variadic(q, k, v):
         traced: torch.Tensor | tuple[torch.Tensor, torch.Tensor] = handle_torch_function(
-            attention, (q, k, v), q, k, v, causal=causal, scale=scale, layout=layout, return_lse=return_lse, deterministic=deterministic
+            attention,
+            (q, k, v),
+            q,
+            k,
+            v,
+            causal=causal,
+            scale=scale,
+            layout=layout,
+            return_lse=return_lse,
+            deterministic=deterministic,
+            window=window,
         )
         return traced
     if layout not in ("bshd", "bhsd"):
@@ -82,34 +100,55 @@ def attention(
             shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in (("q", q), ("k", k), ("v", v)))
             raise ValueError(f"attention: the shapes are {shapes}; give [batch, heads, length, dim]")
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+    left, right = window_ends(window, "attention")
     if is_dtensor(q) or is_dtensor(k) or is_dtensor(v):
-        refusal = attention_refusal(q, k, v, causal)
+        refusal = attention_refusal(q, k, v, causal, (left, right))
         if refusal is not None:
             raise NotImplementedError(f"attention: {refusal}; redistribute them first: whole, or along batch or heads")
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
-    o, lse = _attention(q, k, v, causal, scale, deterministic)
+    o, lse = _attention(q, k, v, causal, scale, deterministic, left, right)
     if layout == "bhsd":
         o = o.transpose(1, 2)
     return (o, lse) if return_lse else o
+
+
+def window_ends(window: Window | None, name: str) -> tuple[int, int]:
+    """Of what a caller gives, as the operator takes it."""
+    if window is None:
+        return -1, -1
+    if not (isinstance(window, (tuple, list)) and len(window) == 2 and all(end is None or isinstance(end, int) for end in window)):
+        raise ValueError(f"{name}: window={window!r}; give (left, right), the keys before and behind its place that a query sees, or None")
+    left, right = (-1 if end is None else end for end in window)
+    return left, right
 
 
 class Attention(torch.nn.Module):
     """``attention`` with its settings; there are no parameters."""
 
     def __init__(
-        self, *, causal: bool = False, scale: float | None = None, layout: Layout = "bshd", deterministic: bool | None = None
+        self,
+        *,
+        causal: bool = False,
+        scale: float | None = None,
+        layout: Layout = "bshd",
+        deterministic: bool | None = None,
+        window: Window | None = None,
     ) -> None:
         super().__init__()
         if layout not in ("bshd", "bhsd"):
             raise ValueError(f"Attention: layout={layout!r} is unknown; use 'bshd' or 'bhsd'")
-        self.causal, self.scale, self.deterministic = causal, scale, deterministic
+        window_ends(window, "Attention")
+        self.causal, self.scale, self.deterministic, self.window = causal, scale, deterministic, window
         self.layout: Layout = layout
 
     def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return attention(q, k, v, causal=self.causal, scale=self.scale, layout=self.layout, deterministic=self.deterministic)
+        return attention(
+            q, k, v, causal=self.causal, scale=self.scale, layout=self.layout, deterministic=self.deterministic, window=self.window
+        )
 
     def extra_repr(self) -> str:
         words = [f"causal={self.causal}", f"layout={self.layout!r}"]
-        words += [f"{name}={value}" for name, value in (("scale", self.scale), ("deterministic", self.deterministic)) if value is not None]
+        given = (("scale", self.scale), ("deterministic", self.deterministic), ("window", self.window))
+        words += [f"{name}={value}" for name, value in given if value is not None]
         return ", ".join(words)

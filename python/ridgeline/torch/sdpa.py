@@ -101,6 +101,7 @@ def _refusal(
     causal: bool,
     scale: float | None,
     enable_gqa: bool,
+    window: tuple[int, int] = (-1, -1),
 ) -> str | None:
     """Why the operator does not take a call; ``causal`` is of whichever alignment."""
     if attn_mask is not None:
@@ -117,7 +118,7 @@ def _refusal(
     if refusal is None and any(is_dtensor(x) for x in tensors):
         if query.dim() != 4:
             return f"{_shapes(query, key, value)}: DTensors of other than 4 dimensions"
-        refusal = attention_refusal(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), causal)
+        refusal = attention_refusal(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), causal, window)
     device = query.device
     if refusal is not None or device.type in ("cpu", "meta"):
         return refusal
@@ -148,9 +149,16 @@ def _four(x: torch.Tensor) -> torch.Tensor:
     return x.flatten(0, -4) if x.dim() > 4 else x[(None,) * (4 - x.dim())]
 
 
-def _ours(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causal: bool, scale: float | None) -> torch.Tensor:
+def _ours(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    causal: bool,
+    scale: float | None,
+    window: tuple[int, int] | None = None,
+) -> torch.Tensor:
     heads = (_readable(_four(x)) for x in (query, key, value))
-    out = attention(*heads, causal=causal, scale=scale, layout="bhsd")
+    out = attention(*heads, causal=causal, scale=scale, layout="bhsd", window=window)
     return out if query.dim() == 4 else out.reshape(query.shape)
 
 
@@ -312,9 +320,10 @@ def hf_attention(
     >>> model.set_attn_implementation("ridgeline")
 
     key and value have their own heads, which query's share. ``is_causal`` None: what the module's attribute ``is_causal`` says (without one
-    it is), where there is no attention_mask. It is aligned at the last key, so that queries behind a cache see all of it. A mask, dropout
-    and what else ``sdpa`` leaves with torch runs there (``use_sdpa`` counts them, and its ``strict`` refuses). NotImplementedError for what
-    would change the result unseen: a soft cap, sinks, packed documents, weights that are asked for, and a sliding window without a mask.
+    it is), where there is no attention_mask. It is aligned at the last key, so that queries behind a cache see all of it. ``sliding_window``
+    is the number of keys that a query sees, its own among them, to the left, and without causal as many to the right; a mask that is given
+    has it already. A mask, dropout and what else ``sdpa`` leaves with torch runs there (``use_sdpa`` counts them, and its ``strict`` refuses).
+    NotImplementedError for what would change the result unseen: a soft cap, sinks, packed documents, and weights that are asked for.
     """
     if has_torch_function_variadic(query, key, value):
         traced: tuple[torch.Tensor, None] = handle_torch_function(
@@ -336,18 +345,30 @@ def hf_attention(
     )
 
 
-def _check_hf(key: torch.Tensor, attention_mask: torch.Tensor | None, given: dict[str, Any]) -> None:
+def _check_hf(given: dict[str, Any]) -> None:
     for name, meaning in _MISSING.items():
         if given.get(name) is not None:
             raise NotImplementedError(f"hf_attention: {name} is given, and there is no attention with {meaning} here; use another implementation")
     if given.get("output_attentions"):
         raise NotImplementedError("hf_attention: output_attentions=True, and weights are never stored; use the implementation 'eager'")
-    window = given.get("sliding_window")
-    if window is not None and attention_mask is None and window < key.shape[2]:
-        raise NotImplementedError(
-            f"hf_attention: sliding_window={window} of {key.shape[2]} keys without a mask; register sdpa_mask for this implementation in "
-            "transformers.AttentionMaskInterface, which gives one"
-        )
+
+
+def _hf_window(key: torch.Tensor, attention_mask: torch.Tensor | None, sliding_window: int | None, causal: bool) -> tuple[int, int]:
+    if sliding_window is None or attention_mask is not None or sliding_window >= key.shape[2]:
+        return -1, -1
+    if sliding_window < 1:
+        raise ValueError(f"hf_attention: sliding_window={sliding_window}; give the number of keys that a query sees, its own among them, or None")
+    return sliding_window - 1, 0 if causal else sliding_window - 1
+
+
+def _hf_mask(query: torch.Tensor, key: torch.Tensor, causal: bool, window: tuple[int, int]) -> torch.Tensor:
+    """For torch's function, whose is_causal is aligned at the first key, and which has no window."""
+    length, keys = query.shape[2], key.shape[2]
+    left, right = window
+    seen = torch.ones(length, keys, dtype=torch.bool, device=query.device)
+    if causal or right >= 0:
+        seen = seen.tril(keys - length + (0 if causal else right))
+    return seen.triu(keys - length - left) if left >= 0 else seen
 
 
 def _hf_attention(
@@ -363,16 +384,16 @@ def _hf_attention(
     is_causal: bool | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    _check_hf(key, attention_mask, kwargs)
+    _check_hf(kwargs)
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal) and attention_mask is None
-    refusal = _refusal(query, key, value, attention_mask, dropout, causal, scaling, True)
+    window = _hf_window(key, attention_mask, kwargs.get("sliding_window"), causal)
+    refusal = _refusal(query, key, value, attention_mask, dropout, causal, scaling, True, window)
     if block is not None:
         block.note("hf_attention", refusal)
     if refusal is None:
-        return _ours(query, key, value, causal, scaling).transpose(1, 2), None
-    if causal and query.shape[2] != key.shape[2]:  # torch's is_causal is aligned at the first key
-        causal, (length, keys) = False, (query.shape[2], key.shape[2])
-        attention_mask = torch.ones(length, keys, dtype=torch.bool, device=query.device).tril(keys - length)
+        return _ours(query, key, value, causal, scaling, window).transpose(1, 2), None
+    if max(window) >= 0 or (causal and query.shape[2] != key.shape[2]):
+        attention_mask, causal = _hf_mask(query, key, causal, window), False
     shared = query.shape[1] != key.shape[1]
     out = _theirs(query, key, value, attention_mask, dropout, causal, scale=scaling, enable_gqa=shared)
     return out.transpose(1, 2).contiguous(), None

@@ -504,7 +504,8 @@ def _shared_out(heads: int, kv_heads: int, ranks: int) -> bool:
 
 
 def _attention(letters: str, results: str) -> Any:
-    """q rows of q, o and their gradients, k of k and v and theirs, l the log-sum-exp, by position; then whether it is causal.
+    """q rows of q, o and their gradients, k of k and v and theirs, l the log-sum-exp, by position; then whether it is causal, scale,
+    deterministic, and the ends of a window.
 
     Batch and heads may be sharded, and without a mask the queries: where k and v are whole their gradients are partial.
     """
@@ -513,7 +514,7 @@ def _attention(letters: str, results: str) -> Any:
         from torch.distributed.tensor import Partial, Replicate, Shard
 
         q, k = args[letters.index("q")], args[letters.index("k")]  # or what has the same shape
-        causal = _get(args, len(letters), False)
+        masked = _get(args, len(letters), False) or any(_get(args, len(letters) + at, -1) >= 0 for at in (3, 4))
         whole = Replicate()
         ways: list[dict[str, tuple[Any, Any]]] = [  # as an operand, and as a result
             dict.fromkeys("qkl", (whole, whole)),
@@ -523,7 +524,7 @@ def _attention(letters: str, results: str) -> Any:
         if _shared_out(q.shape[2], k.shape[2], q.mesh.size()):
             of_keys = one_for_all if k.shape[2] == 1 else (Shard(2), Shard(2))
             ways.append({"q": (Shard(2), Shard(2)), "k": of_keys, "l": (Shard(1), Shard(1))})
-        if not causal:
+        if not masked:
             ways.append({"q": (Shard(1), Shard(1)), "k": one_for_all, "l": (Shard(2), Shard(2))})
         rest = [None] * (len(args) - len(letters))
         return [([way[each][1] for each in results], [way[each][0] for each in letters] + rest) for way in ways]
@@ -531,7 +532,7 @@ def _attention(letters: str, results: str) -> Any:
     return rule
 
 
-def attention_refusal(q: Any, k: Any, v: Any, causal: bool) -> str | None:
+def attention_refusal(q: Any, k: Any, v: Any, causal: bool, window: tuple[int, int] = (-1, -1)) -> str | None:
     """Why attention of these [batch, length, heads, dim], of which one is a DTensor, is not made of what each rank has."""
     if not (is_dtensor(q) and is_dtensor(k) and is_dtensor(v)):
         return "q, k and v are not all DTensors"
@@ -543,11 +544,11 @@ def attention_refusal(q: Any, k: Any, v: Any, causal: bool) -> str | None:
             heads, kv_heads, ranks = q.shape[2], k.shape[2], q.device_mesh.size()
             fits = fits and _shared_out(heads, kv_heads, ranks) and not (of_keys and kv_heads == 1 and ranks > 1)
         elif sharded == {1}:
-            fits = fits and not causal and places[0].is_shard() and not any(place.is_shard() for place in places[1:])
+            fits = fits and not causal and max(window) < 0 and places[0].is_shard() and not any(place.is_shard() for place in places[1:])
         else:
             fits = fits and sharded <= {0}
         if not fits:
-            mask = "a causal mask" if causal else "no mask"
+            mask = "a window" if max(window) >= 0 else "a causal mask" if causal else "no mask"
             return (
                 f"q, k and v, of {q.shape[2]} and {k.shape[2]} heads, lie as {', '.join(map(str, places))} along dimension {at} of the mesh, "
                 f"and there is {mask}; batch and heads may be sharded, and without a mask the length of q"

@@ -4,38 +4,80 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
+#include <string_view>
 #include <vector>
 
+#include "ops/attention/contract.h"
 #include "ops/op.h"
 
 namespace ridge::ops::attention {
 
 // Positions in Problem::values and in the operator's parameter list.
-enum Param : std::size_t { kBatch, kHeads, kKvHeads, kQLen, kKLen, kDim, kDtype, kMask, kParamCount };
+enum Param : std::size_t {
+  kBatch,
+  kHeads,
+  kKvHeads,
+  kQLen,
+  kKLen,
+  kDim,
+  kDtype,
+  kMask,
+  kKeysLeft,
+  kKeysRight,
+  kParamCount
+};
 // Positions among the operands.
 enum OperandAt : std::size_t { kQ, kK, kV, kO, kLogSumExp };
 
 inline constexpr DType kDtypes[] = {DType::kBf16, DType::kF16};  // by the value of `dtype`
 inline constexpr std::int64_t kLargestDim = 256;
 
+// Keys before and after the place of a query that it sees; less than 0: as many as there are.
+struct Window {
+  std::int64_t left = -1, right = -1;
+};
+
+// From `begin` up to `end`; nothing where they are equal.
+struct Range {
+  std::int64_t begin = 0, end = 0;
+};
+
 struct Shape {
   std::int64_t batch = 0, heads = 0, kv_heads = 0, q_len = 0, k_len = 0, dim = 0;
   DType dtype = DType::kBf16;
-  bool causal = false;
+  Window window;     // a causal mask is a right of 0
   double scale = 1;  // of a score, where a call is at hand
 
   [[nodiscard]] std::int64_t kv_head(std::int64_t head) const { return head / (heads / kv_heads); }
-  // How many keys a query sees; they are the first ones.
-  [[nodiscard]] std::int64_t seen(std::int64_t query) const {
-    return causal ? std::clamp<std::int64_t>(query + k_len - q_len + 1, 0, k_len) : k_len;
+  // The place of a query among the keys: the last one is at the last key.
+  [[nodiscard]] std::int64_t place(std::int64_t query) const { return query + k_len - q_len; }
+  // The keys that a query sees.
+  [[nodiscard]] Range keys_of(std::int64_t query) const {
+    const std::int64_t at = place(query);
+    const std::int64_t end = window.right < 0 ? k_len : std::clamp<std::int64_t>(at + window.right + 1, 0, k_len);
+    return {window.left < 0 ? 0 : std::clamp<std::int64_t>(at - window.left, 0, end), end};
+  }
+  // The queries that see one of the keys first .. last.
+  [[nodiscard]] Range queries_of(std::int64_t first, std::int64_t last) const {
+    const std::int64_t ahead = place(0);
+    const std::int64_t end =
+        window.left < 0 ? q_len : std::clamp<std::int64_t>(last - ahead + window.left + 1, 0, q_len);
+    return {window.right < 0 ? 0 : std::clamp<std::int64_t>(first - ahead - window.right, 0, end), end};
   }
 };
 
+// A window that reaches beyond all keys is none.
+inline Window window_of(bool causal, std::int64_t left, std::int64_t right, std::int64_t q_len, std::int64_t k_len) {
+  if (causal) right = 0;
+  return {left < 0 || left >= k_len - 1 ? -1 : left, right < 0 || right >= q_len - 1 ? -1 : right};
+}
+
 inline Shape shape_of(const Problem& problem) {
   const std::vector<std::int64_t>& v = problem.values;
-  return Shape{
-      v[kBatch],    v[kHeads], v[kKvHeads], v[kQLen], v[kKLen], v[kDim], kDtypes[static_cast<std::size_t>(v[kDtype])],
-      v[kMask] == 1};
+  Shape s{v[kBatch], v[kHeads], v[kKvHeads], v[kQLen], v[kKLen], v[kDim], kDtypes[static_cast<std::size_t>(v[kDtype])]};
+  s.window = window_of(v[kMask] == 1, v[kKeysLeft] - 1, v[kKeysRight] - 1, s.q_len, s.k_len);
+  return s;
 }
 
 enum ScalarAt : std::size_t { kScale };
@@ -51,6 +93,9 @@ inline double usual_scale(std::int64_t dim) { return 1 / std::sqrt(static_cast<d
 Status check_heads(std::string_view where, std::int64_t heads, std::int64_t kv_heads, std::int64_t dim);
 Status check_inputs(std::string_view op, const TensorView& q, const TensorView& k, const TensorView& v,
                     const TensorView& log_sum_exp, std::optional<double> scale);
+Status check_window(std::string_view where, std::int64_t left, std::int64_t right);
+// The parameters of a mask, one way to write each: a right of 0 is a causal mask. Lengths are there already.
+void set_mask(Call& call, bool causal, std::int64_t left, std::int64_t right);
 Status check_like(std::string_view op, std::string_view name, const TensorView& view, std::string_view other_name,
                   const TensorView& other);
 std::vector<record::ParamInfo> params();
@@ -58,9 +103,14 @@ bool excuses(const Problem& problem, numerics::Family family);
 // Pairs of a query and a key that it sees.
 double visible_pairs(const Shape& shape);
 
+// The keys that a query sees, for references alone.
+std::vector<std::int64_t> keys_seen(const Shape& shape, std::int64_t query);
+Result<Call> make_call(const Args& args);
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
+// Words of cases in a window, to check forward and backward by.
+std::span<const std::string_view> window_cases();
 
 }  // namespace ridge::ops::attention

@@ -27,6 +27,7 @@ std::vector<record::Case> check_cases() {
       cases.push_back(make_case(fmt::format("{} mask={}", sizes, mask)));
     }
   }
+  for (const std::string_view words : window_cases()) cases.push_back(make_case(words));
   return cases;
 }
 
@@ -37,12 +38,32 @@ std::vector<record::Case> bench_cases(Backend backend) {
   }
   return {make_case("batch=1 heads=32 kv_heads=8 q_len=8192 k_len=8192 dim=128 mask=causal"),
           make_case("batch=1 heads=32 kv_heads=8 q_len=8192 k_len=8192 dim=128 mask=full"),
+          make_case("batch=1 heads=32 kv_heads=8 q_len=8192 k_len=8192 dim=128 mask=causal keys_left=1024"),
           make_case("batch=2 heads=64 kv_heads=8 q_len=4096 k_len=4096 dim=128 mask=causal"),
           make_case("batch=4 heads=32 kv_heads=32 q_len=2048 k_len=2048 dim=64 mask=causal"),
           make_case("batch=4 heads=32 kv_heads=32 q_len=2048 k_len=2048 dim=64 mask=full")};
 }
 
 }  // namespace
+
+// Ends of windows within blocks of keys, at their ends and in one block; windows of one key, with one end, and beyond
+// the first and last keys, so that queries see nothing and keys are seen by none.
+std::span<const std::string_view> window_cases() {
+  static constexpr std::string_view kWords[] = {
+      "heads=2 kv_heads=1 q_len=300 k_len=300 dim=128 mask=causal keys_left=101",
+      "heads=2 kv_heads=1 q_len=400 k_len=400 dim=64 dtype=f16 mask=causal keys_left=128",
+      "heads=2 kv_heads=2 q_len=70 k_len=390 dim=128 keys_left=6 keys_right=10",
+      "heads=2 kv_heads=1 q_len=33 k_len=65 dim=40 keys_left=8 keys_right=1",
+      "heads=2 kv_heads=1 q_len=390 k_len=70 dim=64 keys_left=31 keys_right=4",
+      "heads=1 kv_heads=1 q_len=260 k_len=260 dim=128 keys_left=1 keys_right=1",
+      "heads=2 kv_heads=1 q_len=200 k_len=330 dim=64 keys_right=21",
+      "heads=2 kv_heads=1 q_len=330 k_len=200 dim=128 dtype=f16 keys_left=129",
+      "heads=1 kv_heads=1 q_len=129 k_len=129 dim=64 mask=causal keys_left=1",
+      "batch=2 heads=4 kv_heads=2 q_len=140 k_len=270 dim=128 mask=causal keys_left=65",
+      "heads=1 kv_heads=1 q_len=20 k_len=30 dim=13 keys_left=4 keys_right=5",
+      "heads=1 kv_heads=1 q_len=700 k_len=900 dim=64 keys_left=301 keys_right=151"};
+  return kWords;
+}
 
 std::vector<record::Case> cases(CaseSet set, Backend backend) {
   switch (set) {

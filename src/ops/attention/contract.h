@@ -3,8 +3,8 @@
 //   s[i,j] = scale sum_c q[i,c] k[j,c]        L[i] = log sum_j exp(s[i,j])        o[i,c] = sum_j exp(s[i,j] -
 //   L[i]) v[j,c]
 //
-// over the keys j that query i sees: all, or with `causal` those with j <= i + k_len - q_len (the last query sees every
-// key: bottom-right).
+// over the keys j that query i sees: all, with `causal` those with j <= i + d, d = k_len - q_len (the last query sees
+// every key: bottom-right), and in a window those with i + d - window_left <= j <= i + d + window_right.
 //
 // Shapes    q, o [batch, q_len, heads, dim]; k, v [batch, k_len, kv_heads, dim]; log_sum_exp [batch, heads, q_len].
 //           heads is a multiple of kv_heads: query head h reads head h / (heads / kv_heads) of k and v. Any size from
@@ -26,13 +26,16 @@
 // NaN, Inf  A row with a score of NaN or +infinity is NaN, its log-sum-exp too; one whose scores are all -infinity is
 // as one
 //           that sees no key. Every other row, and every other head, keeps its values; but a weight of zero times an
-//           infinite or NaN v may be NaN in rows that see keys of the same 128, of a matrix-unit kernel.
+//           infinite or NaN v may be NaN in rows that see keys of the same 128, of a matrix-unit kernel, and in rows
+//           whose window ends within 320 keys of it.
 // Same bits Always, whatever the number of threads.
 // Cost      4 dim FLOP per pair of a query and a key it sees, per head; traffic: q, k, v, o and log_sum_exp once.
 // Streams   As gemm's.
 // Backward  attention_backward (backward/contract.h), from q, k, v, o and log_sum_exp.
-// Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, with the values.
+// Errors    kInvalidArgument: rank, dtype, shape, stride, scale, window, null or overlapping memory, with the values.
 //
+// Window    Keys before and after its own place that a query sees, from 0; -1: all of them. `causal` is a right end of
+//           0 and narrows a wider one. A window that reaches beyond all keys is the same call as none.
 // Scale     1 / sqrt(dim) unless the call gives another: any finite number above 0. It is a scalar of the call, so no
 //           choice and no prepared launch is kept by it.
 #pragma once
@@ -51,7 +54,8 @@ struct AttentionArgs {
   TensorView o;            // written
   TensorView log_sum_exp;  // written
   bool causal = false;
-  std::optional<double> scale;  // of the scores; none: 1 / sqrt(dim)
+  std::optional<double> scale;                       // of the scores; none: 1 / sqrt(dim)
+  std::int64_t window_left = -1, window_right = -1;  // -1: as many as there are
 };
 
 Status attention(const AttentionArgs& args, const Stream& stream);

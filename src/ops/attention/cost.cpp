@@ -2,13 +2,23 @@
 
 namespace ridge::ops::attention {
 
-// Causal: the last query sees k_len keys, the one before it one less, down to
-// one or to the first query.
+namespace {
+
+// Pairs of a query i of q and a key of k that is below i + before: the sum of what a key count grows to, query by
+// query, from 0 up to k.
+double pairs_below(double q, double k, double before) {
+  const double none = std::clamp(-before, 0.0, q), all = std::clamp(k - before, none, q);  // queries up to these
+  return (all - none) * before + (all * (all - 1) - none * (none - 1)) / 2 + (q - all) * k;
+}
+
+}  // namespace
+
+// Keys before the end of a query's window, without those before its begin.
 double visible_pairs(const Shape& s) {
   const auto q = static_cast<double>(s.q_len), k = static_cast<double>(s.k_len);
-  if (!s.causal) return q * k;
-  const double rows = std::min(q, k);
-  return rows * k - rows * (rows - 1) / 2;
+  const double below_end =
+      s.window.right < 0 ? q * k : pairs_below(q, k, static_cast<double>(s.place(s.window.right + 1)));
+  return below_end - (s.window.left < 0 ? 0.0 : pairs_below(q, k, static_cast<double>(s.place(-s.window.left))));
 }
 
 record::Cost cost(const Problem& problem) {

@@ -49,11 +49,14 @@ class Worker {
       tile_.maximum[r] = -kInfinity;
       tile_.sum[r] = 0.0f;
     }
-    const std::int64_t seen = s_.seen(first + rows - 1);  // by the last row, which sees most
-    for (std::int64_t key = 0; key < seen; key += kTileKeys) {
+    // Windows move on from row to row.
+    const std::int64_t begin = s_.keys_of(first).begin, end = s_.keys_of(first + rows - 1).end;
+    for (std::int64_t key = begin; key < end; key += kTileKeys) {
       load_keys(b, s_.kv_head(h), key);
       for (std::int64_t r = 0; r < rows; ++r) {
-        tile_.seen[r] = std::clamp<std::int64_t>(s_.seen(first + r) - key, 0, kTileKeys);
+        const Range seen = s_.keys_of(first + r);
+        tile_.begin[r] = std::clamp<std::int64_t>(seen.begin - key, 0, kTileKeys);
+        tile_.end[r] = std::clamp<std::int64_t>(seen.end - key, 0, kTileKeys);
       }
       step_(tile_, rows);
     }

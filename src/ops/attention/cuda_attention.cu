@@ -6,7 +6,8 @@
 // instructions; within a warpgroup the next scores S' = Q K'^T are issued together with O += P V, and the softmax of S'
 // starts as soon as they are there. P never leaves registers. This pipeline does not drain between tiles: the last
 // product with V of one tile is issued with the first scores of the next, and the finished O leaves, through the buffer
-// of its own Q, by a warp that does nothing else. Long tiles come first.
+// of its own Q, by a warp that does nothing else. Long tiles come first. With RIDGE_WINDOW a tile works off the blocks
+// that some of its queries see, and masks those at either end.
 //
 // Wins on sequences from about a thousand keys. Loses on a few hundred, where a tile is over before the pipeline is
 // full, and refuses what the copy engine cannot address (rows that do not start on 16 bytes). Figures:
@@ -25,7 +26,8 @@ sass = [{ opcode = "HGMMA" }, { opcode = "UTMALDG" }, { opcode = "UTMASTG" }]
 RIDGE_TYPE = { value = "dtype", names = ["kBf16", "kF16"] }
 RIDGE_HEAD_DIM = { value = "dim" }
 RIDGE_CONSUMERS = { value = "consumers" }
-RIDGE_CAUSAL = { value = "mask" }
+RIDGE_CAUSAL = { value = "window ? 0 : mask" }
+RIDGE_WINDOW = { value = "window" }
 RIDGE_QUERY_IN_REGISTERS = { value = "consumers == 2" }
 RIDGE_PRODUCER_REGISTERS = { value = "consumers == 2 ? 24 : 32" }
 RIDGE_CONSUMER_REGISTERS = { value = "consumers == 2 ? 240 : 160" }
@@ -38,6 +40,9 @@ d128_f16_causal = { case = "attention dim=128 dtype=f16 mask=causal" }
 d128_f16_full = { case = "attention batch=2 dim=128 dtype=f16 mask=full" }
 d64_two_bf16_causal = { case = "attention dim=64 dtype=bf16 mask=causal", RIDGE_CONSUMERS = 2, RIDGE_QUERY_IN_REGISTERS = 1, RIDGE_PRODUCER_REGISTERS = 24, RIDGE_CONSUMER_REGISTERS = 240 }
 d64_bf16_causal = { case = "attention dim=64 dtype=bf16 mask=causal" }
+d128_bf16_window = { case = "attention dim=128 dtype=bf16 mask=causal keys_left=65" }
+d128_f16_window = { case = "attention dim=128 dtype=f16 keys_left=65 keys_right=65" }
+d64_bf16_window = { case = "attention dim=64 dtype=bf16 mask=causal keys_left=65" }
 */
 /* ridge-launch
 [[value]]
@@ -52,6 +57,9 @@ expression = "ceil_div(q_len, rows)"
 [[value]]
 name = "heads_total"
 expression = "batch * heads"
+[[value]]
+name = "window"
+expression = "max(keys_left, keys_right) > 0"
 
 [[needs]]
 expression = "dim == 64 || dim == 128"
@@ -62,6 +70,9 @@ reason = "there is nothing to multiply"
 [[needs]]
 expression = "max(q_len, k_len, batch * heads * max(floor_div(q_len, 64), 1)) <= 1073741824"
 reason = "queries, keys and tiles are counted in 32 bits"
+[[needs]]
+expression = "window == 0 || max(q_len, k_len) <= 268435456"
+reason = "the ends of a window are counted in 32 bits"
 [[needs]]
 expression = "min(q_align, k_align, v_align, o_align) >= 16"
 reason = "the copy engine needs rows of q, k, v and o that start on 16 bytes"
@@ -104,6 +115,9 @@ args = [
     # As many heads as have K and V in 32 MiB of L2; with a causal mask enough that the last tiles are short, too.
     { u32 = "min(heads_total, max(max(floor_div(33554432, 4 * k_len * dim), 1) * heads / kv_heads, mask ? floor_div(8 * sm_count, q_tiles) : 0))" },
     { f32 = "1.4426950408889634 * scale" },
+    # More than any length where a window has no end.
+    { u32 = "keys_left == 0 ? 536870912 : min(keys_left - 1, 536870912)" },
+    { u32 = "mask ? 0 : keys_right == 0 ? 536870912 : min(keys_right - 1, 536870912)" },
   ] },
 ]
 */
@@ -133,6 +147,7 @@ struct Config {
   static constexpr u32 kConsumers = RIDGE_CONSUMERS;
   static constexpr u32 kStages = RIDGE_STAGES;
   static constexpr bool kCausal = RIDGE_CAUSAL != 0;
+  static constexpr bool kWindow = RIDGE_WINDOW != 0;
   static constexpr bool kTakeTurns = RIDGE_TAKE_TURNS != 0;
   static constexpr bool kQueryInRegisters = RIDGE_QUERY_IN_REGISTERS != 0;
 
@@ -186,16 +201,39 @@ struct AttentionView {
   u32 q_tiles;             // tiles per head
   u32 section;             // heads whose K and V share the L2 at one time
   float scale_log2;        // of the scores, times log2(e)
+  u32 left, right;         // keys before and behind its place that a query sees, with RIDGE_WINDOW
 };
 
 namespace {
 
-// One tile of work: the queries of a tile of one head, against `blocks` blocks of keys. Blocks from `first_masked` on
-// hold keys that some query of the tile does not see. Worked off from the last block down.
+// One tile of work: the queries of a tile of one head, against the blocks of keys below `blocks`. Blocks from
+// `first_masked` on hold keys that some query of the tile does not see. Worked off from the last block down to
+// `lowest_block()`. In a window those below `masked_below` hold such keys, too.
 struct Work {
   u32 first_query, head, batch;
   u32 blocks, first_masked;
+  u32 lowest, masked_below;  // with RIDGE_WINDOW
+
+  [[nodiscard]] __device__ __forceinline__ u32 lowest_block() const { return Config::kWindow ? lowest : 0u; }
 };
+
+// How many keys are before place `end`, of `k_len`.
+__device__ __forceinline__ u32 keys_before(i32 end, u32 k_len) {
+  return static_cast<u32>(min(max(end, 0), static_cast<i32>(k_len)));
+}
+
+// The blocks of a tile in a window.
+__device__ __forceinline__ void set_window(const AttentionView& view, Work& work) {
+  using C = Config;
+  const i32 first = static_cast<i32>(work.first_query + view.k_len) - static_cast<i32>(view.q_len);  // its place
+  const i32 last = first + static_cast<i32>(C::kBlockM) - 1;
+  const i32 left = static_cast<i32>(view.left), right = static_cast<i32>(view.right);
+  const u32 end = keys_before(last + right + 1, view.k_len);
+  work.lowest = min(keys_before(first - left, view.k_len), max(end, 1u) - 1) / C::kBlockN;
+  work.blocks = max((end + C::kBlockN - 1) / C::kBlockN, 1u);
+  work.first_masked = max(keys_before(first + right + 1, view.k_len) / C::kBlockN, work.lowest);
+  work.masked_below = max((keys_before(last - left, view.k_len) + C::kBlockN - 1) / C::kBlockN, work.lowest);
+}
 
 __device__ __forceinline__ Work work_at(const AttentionView& view, u32 index) {
   using C = Config;
@@ -213,6 +251,10 @@ __device__ __forceinline__ Work work_at(const AttentionView& view, u32 index) {
   work.batch = flat_head / view.heads;
   work.head = flat_head - work.batch * view.heads;
   work.first_query = q_tile * C::kBlockM;
+  if constexpr (C::kWindow) {
+    set_window(view, work);
+    return work;
+  }
   u32 seen_by_last = view.k_len, seen_by_first = view.k_len;
   if constexpr (C::kCausal) {
     const i32 ahead = static_cast<i32>(view.k_len) - static_cast<i32>(view.q_len) + 1;
@@ -281,14 +323,14 @@ struct Producer {
       load_tile(base + SharedLayout::kQuery + query.stage * C::kQueryBytes, map_q, full, C::kQueryPanelBytes,
                 {0, static_cast<i32>(work.first_query), static_cast<i32>(work.head), static_cast<i32>(work.batch)});
       query.advance();
-      for (u32 block = work.blocks; block-- > 0;) {
+      for (u32 block = work.blocks; block-- > work.lowest_block();) {
         load_block(SharedLayout::kKeyRing, SharedLayout::kKeys, key, map_k, work, block);
         if (block + 1 < work.blocks) {
           load_block(SharedLayout::kValueRing, SharedLayout::kValues, value, map_v, work, block + 1);
         }
       }
       // Before the next Q: its buffer comes free only when the consumers have this V.
-      load_block(SharedLayout::kValueRing, SharedLayout::kValues, value, map_v, work, 0);
+      load_block(SharedLayout::kValueRing, SharedLayout::kValues, value, map_v, work, work.lowest_block());
     }
     barrier_wait(ring.empty(query.stage), query.parity ^ 1u);
     store_shared_u32(base + SharedLayout::kTileIndex + query.stage * 4, kNoTile);
@@ -483,16 +525,19 @@ struct Consumer {
     const i32 before = static_cast<i32>(block * C::kBlockN + 2 * (lane % 4));
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      i32 seen = static_cast<i32>(view.k_len);
-      if constexpr (C::kCausal) {
-        seen = min(seen, static_cast<i32>(row) + 8 * h + seen - static_cast<i32>(view.q_len) + 1);
+      i32 seen = static_cast<i32>(view.k_len), from = 0;
+      const i32 place = static_cast<i32>(row) + 8 * h + seen - static_cast<i32>(view.q_len);
+      if constexpr (C::kCausal) seen = min(seen, place + 1);
+      if constexpr (C::kWindow) {
+        seen = min(seen, place + static_cast<i32>(view.right) + 1);
+        from = place - static_cast<i32>(view.left) - before;
       }
       seen -= before;
 #pragma unroll
       for (int i = 0; i < kScores / 4; ++i) {
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-          if (8 * i + j >= seen) s[4 * i + 2 * h + j] = -kInfinity;
+          if (8 * i + j >= seen || (C::kWindow && 8 * i + j < from)) s[4 * i + 2 * h + j] = -kInfinity;
         }
       }
     }
@@ -613,7 +658,12 @@ struct Consumer {
     while (true) {
       u32 block = work.blocks - 1;
       for (; block > work.first_masked; --block) step<true>(work, block - 1);
-      for (; block > 0; --block) step<false>(work, block - 1);
+      if constexpr (C::kWindow) {
+        for (; block > work.masked_below; --block) step<false>(work, block - 1);
+        for (; block > work.lowest; --block) step<true>(work, block - 1);
+      } else {
+        for (; block > 0; --block) step<false>(work, block - 1);
+      }
 
       const Work finished = work;
       const u32 slot = query.stage;

@@ -24,6 +24,21 @@ Status check_heads(std::string_view where, std::int64_t heads, std::int64_t kv_h
   return ok_status();
 }
 
+Status check_window(std::string_view where, std::int64_t left, std::int64_t right) {
+  if (left >= -1 && right >= -1) return ok_status();
+  return with_hint(
+      invalid("{}: a window of {} keys before a query and {} behind it is not possible", where, left, right),
+      "give numbers from 0, or -1 for as many as there are");
+}
+
+void set_mask(Call& call, bool causal, std::int64_t left, std::int64_t right) {
+  const Window window = window_of(causal, left, right, call.values[kQLen], call.values[kKLen]);
+  causal = causal || window.right == 0;
+  call.values[kMask] = causal ? 1 : 0;
+  call.values[kKeysLeft] = window.left + 1;
+  call.values[kKeysRight] = causal ? 0 : window.right + 1;
+}
+
 // What forward and backward ask of the inputs of the forward, and of its log-sum-exp.
 Status check_inputs(std::string_view op, const TensorView& q, const TensorView& k, const TensorView& v,
                     const TensorView& log_sum_exp, std::optional<double> scale) {
@@ -64,7 +79,9 @@ std::vector<record::ParamInfo> params() {
           {"k_len", "128", "keys of a sequence", {}},
           {"dim", "64", "of a head", {}},
           {"dtype", "bf16", "of q, k, v and o", {"bf16", "f16"}},
-          {"mask", "full", "causal: the last query sees every key, the one before it one less", {"full", "causal"}}};
+          {"mask", "full", "causal: the last query sees every key, the one before it one less", {"full", "causal"}},
+          {"keys_left", "0", "that a query sees up to its own place: window_left + 1; 0: all", {}},
+          {"keys_right", "0", "from its own place on: window_right + 1; 0: all, or one with a causal mask", {}}};
 }
 
 // Their scores reach thousands and millions, where one rounding in fp32 changes a weight by more than itself.
@@ -77,6 +94,7 @@ namespace {
 
 Status check_args(const Args& args) {
   RIDGE_CHECK_OK(check_inputs("attention", args.q, args.k, args.v, args.log_sum_exp, args.scale));
+  RIDGE_CHECK_OK(check_window("attention", args.window_left, args.window_right));
   RIDGE_CHECK_OK(check_like("attention", "o", args.o, "q", args.q));
   const NamedView named_q{"q", &args.q}, named_k{"k", &args.k}, named_v{"v", &args.v},
       sum{"log_sum_exp", &args.log_sum_exp};
@@ -125,6 +143,8 @@ Result<Call> backward_call(const Problem& problem, const Arguments& forward, std
   args.d_k = grad_inputs[1];
   args.d_v = grad_inputs[2];
   args.causal = problem.values[kMask] == 1;
+  args.window_left = problem.values[kKeysLeft] - 1;
+  args.window_right = problem.values[kKeysRight] - 1;
   args.scale = forward.scalar(problem, kScale).real();
   return attention_backward::make_call(args);
 }
@@ -142,7 +162,7 @@ Result<Call> make_call(const Args& args) {
   call.values[kKLen] = args.k.shape[1];
   call.values[kDim] = args.q.shape[3];
   call.values[kDtype] = index_of(kDtypes, args.q.dtype);
-  call.values[kMask] = args.causal ? 1 : 0;
+  set_mask(call, args.causal, args.window_left, args.window_right);
   for (const TensorView* view : {&args.q, &args.k, &args.v, &args.o, &args.log_sum_exp}) {
     call.operands.push_back(*view);
   }
@@ -153,7 +173,7 @@ Result<Call> make_call(const Args& args) {
 Operator describe() {
   Operator op;
   op.name = "attention";
-  op.summary = "softmax(scale q k^T) v with the log-sum-exp of every row; full or causal, grouped heads";
+  op.summary = "softmax(scale q k^T) v with the log-sum-exp of every row; full, causal or in a window, grouped heads";
   op.params = params();
   op.bind = bind;
   op.reference = reference;

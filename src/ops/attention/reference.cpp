@@ -25,18 +25,21 @@ struct Rows {
 };
 
 struct Row {
-  std::vector<double> weights;  // exp(score - log-sum-exp), or NaN
+  std::vector<std::int64_t> keys;  // that it sees
+  std::vector<double> weights;     // exp(score - log-sum-exp) of each, or NaN
   double log_sum_exp = -kInfinity;
   double unit = 0;            // the largest weight: 1 before the weights are divided by their sum
   double score_error = 0;     // e of the contract
   double score_variance = 0;  // of the ideal kernel's worst score
 };
 
-Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, std::int64_t seen, double scale) {
+Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, std::vector<std::int64_t> keys,
+           double scale) {
   Row row;
+  row.keys = std::move(keys);
   double most = -kInfinity, magnitude = 0, largest = 0;
   bool broken = false;
-  for (std::int64_t j = 0; j < seen; ++j) {
+  for (const std::int64_t j : row.keys) {
     const double* const key = k.at(b, j, h);
     double sum = 0, absolute = 0, square = 0;
     for (std::int64_t c = 0; c < k.dim; ++c) {
@@ -93,7 +96,7 @@ void append_output_row(const Shape& s, const Row& row, const Rows& v, std::int64
   for (std::int64_t c = 0; c < s.dim; ++c) {
     double sum = 0, magnitude = 0, square = 0, values = 0, lost = 0, of_steps = 0;
     for (std::size_t j = 0; j < row.weights.size(); ++j) {
-      const double weight = row.weights[j], value = v.at(b, static_cast<std::int64_t>(j), h)[c];
+      const double weight = row.weights[j], value = v.at(b, row.keys[j], h)[c];
       const double term = weight * value;
       sum += term;
       magnitude += std::fabs(term);
@@ -119,6 +122,18 @@ void append_output_row(const Shape& s, const Row& row, const Rows& v, std::int64
 
 }  // namespace
 
+// By the contract's inequality, key by key.
+std::vector<std::int64_t> keys_seen(const Shape& s, std::int64_t query) {
+  const std::int64_t place = query + s.k_len - s.q_len;
+  std::vector<std::int64_t> keys;
+  for (std::int64_t j = 0; j < s.k_len; ++j) {
+    if (s.window.left >= 0 && j < place - s.window.left) continue;
+    if (s.window.right >= 0 && j > place + s.window.right) continue;
+    keys.push_back(j);
+  }
+  return keys;
+}
+
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& operands) {
   const Shape s = shape_of(problem, operands);
   const Rows q{numerics::to_doubles(operands[kQ]), s.q_len, s.heads, s.dim};
@@ -130,7 +145,7 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
     rows.clear();
     for (std::int64_t i = 0; i < s.q_len; ++i) {
       for (std::int64_t h = 0; h < s.heads; ++h) {
-        rows.push_back(row_of(q.at(b, i, h), k, b, s.kv_head(h), s.seen(i), s.scale));
+        rows.push_back(row_of(q.at(b, i, h), k, b, s.kv_head(h), keys_seen(s, i), s.scale));
         append_output_row(s, rows.back(), v, b, s.kv_head(h), outputs[0]);
       }
     }

@@ -29,9 +29,11 @@
 // Streams   As gemm's.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, with the values.
 //
+// Window    As attention's: the one that the forward had.
 // Scale     As attention's: the one that the forward had.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "ridge/result.h"
@@ -45,8 +47,9 @@ struct AttentionBackwardArgs {
   TensorView d_o;
   TensorView d_q, d_k, d_v;  // written
   bool causal = false;
-  bool deterministic = false;   // equal bits of dq over runs, also on a GPU
-  std::optional<double> scale;  // of the scores; none: 1 / sqrt(dim)
+  bool deterministic = false;                        // equal bits of dq over runs, also on a GPU
+  std::optional<double> scale;                       // of the scores; none: 1 / sqrt(dim)
+  std::int64_t window_left = -1, window_right = -1;  // as the forward had them
 };
 
 Status attention_backward(const AttentionBackwardArgs& args, const Stream& stream);

@@ -15,7 +15,7 @@
 namespace ridge::ops::attention_backward {
 namespace {
 
-using attention::Shape;
+using attention::Range, attention::Shape;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -52,11 +52,12 @@ class Worker {
   // d_k and d_v of the keys from `first` on, of one head of k and v.
   void keys(std::int64_t b, std::int64_t kv_head, std::int64_t first) {
     const std::int64_t count = std::min(kTileKeys, s_.k_len - first), group = s_.heads / s_.kv_heads;
+    const Range queries = s_.queries_of(first, first + count - 1);
     load_keys(b, kv_head, first);
     std::fill_n(d_k_, kTileKeys * tile_.dim, 0.0f);
     std::fill_n(d_v_, kTileKeys * tile_.dim, 0.0f);
     for (std::int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
-      for (std::int64_t query = 0; query < s_.q_len; query += kTileRows) add_to_keys(b, h, query, first);
+      for (std::int64_t at = queries.begin; at < queries.end; at += kTileRows) add_to_keys(b, h, at, first);
     }
     for (std::int64_t j = 0; j < count; ++j) {
       store(d_k_ + j * tile_.dim, tile_.scale, row_of(operands_[kGradK], b, first + j, kv_head));
@@ -69,13 +70,13 @@ class Worker {
     const std::int64_t rows = std::min(kTileRows, s_.q_len - first);
     load_queries(b, h, first, rows);
     std::fill_n(d_q_, kTileRows * tile_.dim, 0.0f);
-    const std::int64_t seen = s_.seen(first + rows - 1);  // by the last row, which sees most
-    const std::int64_t begin[kTileRows] = {};
-    for (std::int64_t key = 0; key < seen; key += kTileKeys) {
+    // Windows move on from row to row.
+    const std::int64_t begin = s_.keys_of(first).begin, end = s_.keys_of(first + rows - 1).end;
+    for (std::int64_t key = begin; key < end; key += kTileKeys) {
       load_keys(b, s_.kv_head(h), key);
       see(first, rows, key);
       kernels_.weigh(tile_, rows);
-      kernels_.add({tile_.slopes, kTileKeys, 1, k_, d_q_, rows, tile_.dim, begin, tile_.seen});
+      kernels_.add({tile_.slopes, kTileKeys, 1, k_, d_q_, rows, tile_.dim, tile_.begin, tile_.end});
     }
     for (std::int64_t r = 0; r < rows; ++r) {
       store(d_q_ + r * tile_.dim, tile_.scale, row_of(operands_[kGradQ], b, first + r, h));
@@ -86,14 +87,14 @@ class Worker {
   void add_to_keys(std::int64_t b, std::int64_t h, std::int64_t query, std::int64_t key) {
     const std::int64_t rows = std::min(kTileRows, s_.q_len - query);
     see(query, rows, key);
-    if (tile_.seen[rows - 1] == 0) return;
     load_queries(b, h, query, rows);
     kernels_.weigh(tile_, rows);
     std::int64_t begin[kTileKeys], end[kTileKeys];
-    for (std::int64_t j = 0, r = 0; j < kTileKeys; ++j) {  // later queries see no less
-      while (r < rows && tile_.seen[r] <= j) ++r;
-      begin[j] = r;
-      end[j] = rows;
+    for (std::int64_t j = 0, from = 0, to = 0; j < kTileKeys; ++j) {  // windows move on from row to row
+      while (from < rows && tile_.end[from] <= j) ++from;
+      while (to < rows && tile_.begin[to] <= j) ++to;
+      begin[j] = from;
+      end[j] = std::max(from, to);
     }
     kernels_.add({tile_.slopes, 1, kTileKeys, tile_.q, d_k_, kTileKeys, tile_.dim, begin, end});
     kernels_.add({tile_.weights, 1, kTileKeys, tile_.d_o, d_v_, kTileKeys, tile_.dim, begin, end});
@@ -101,7 +102,9 @@ class Worker {
 
   void see(std::int64_t query, std::int64_t rows, std::int64_t key) {
     for (std::int64_t r = 0; r < rows; ++r) {
-      tile_.seen[r] = std::clamp<std::int64_t>(s_.seen(query + r) - key, 0, kTileKeys);
+      const Range seen = s_.keys_of(query + r);
+      tile_.begin[r] = std::clamp<std::int64_t>(seen.begin - key, 0, kTileKeys);
+      tile_.end[r] = std::clamp<std::int64_t>(seen.end - key, 0, kTileKeys);
     }
   }
 

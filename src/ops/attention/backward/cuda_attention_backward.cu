@@ -10,7 +10,8 @@
 //
 // Wins from about a thousand tokens. Equal bits over runs with RIDGE_ORDERED, where the blocks that add to the same dQ
 // take turns in the order of their keys; a block only waits for blocks that started before it. RIDGE_BLOCK_M queries
-// are a step; with RIDGE_CAUSAL query i sees key j where j <= i + k_len - q_len.
+// are a step; with RIDGE_CAUSAL query i sees key j where j <= i + k_len - q_len, with RIDGE_WINDOW where j is at most
+// `left` before and `right` behind i + k_len - q_len: a block then walks over the queries that see some of its keys.
 //
 // Entry points: `ridge_attention_backward_prepare`, `ridge_attention_backward`, `ridge_attention_backward_finish`, in
 // this order on one stream.
@@ -24,7 +25,8 @@ max_registers = 168
 RIDGE_TYPE = { value = "dtype", names = ["kBf16", "kF16"] }
 RIDGE_HEAD_DIM = { value = "dim" }
 RIDGE_BLOCK_M = { value = "block_m" }
-RIDGE_CAUSAL = { value = "mask" }
+RIDGE_CAUSAL = { value = "window ? 0 : mask" }
+RIDGE_WINDOW = { value = "window" }
 RIDGE_ORDERED = { value = "deterministic" }
 [configs]
 default = { }
@@ -36,6 +38,10 @@ d128_bf16_full_ordered = { case = "attention_backward dim=128 dtype=bf16 mask=fu
 d128_f16_causal = { case = "attention_backward dim=128 dtype=f16 mask=causal" }
 d128_f16_full = { case = "attention_backward dim=128 dtype=f16 mask=full" }
 d64_bf16_causal = { case = "attention_backward dim=64 dtype=bf16 mask=causal" }
+d128_bf16_window = { case = "attention_backward dim=128 dtype=bf16 mask=causal keys_left=65" }
+d128_bf16_window_ordered = { case = "attention_backward dim=128 dtype=bf16 mask=causal keys_left=65 deterministic=1" }
+d128_f16_window = { case = "attention_backward dim=128 dtype=f16 keys_left=65 keys_right=65" }
+d64_bf16_window = { case = "attention_backward dim=64 dtype=bf16 mask=causal keys_left=65" }
 */
 /* ridge-launch
 [[value]]
@@ -53,6 +59,9 @@ expression = "batch * heads"
 [[value]]
 name = "pairs"
 expression = "heads_total * q_blocks"
+[[value]]
+name = "window"
+expression = "max(keys_left, keys_right) > 0"
 
 [[needs]]
 expression = "dim == 64 || dim == 128"
@@ -66,6 +75,9 @@ reason = "a grid has at most 65535 heads of all sequences"
 [[needs]]
 expression = "max(q_len, k_len, pairs, tiles * batch * kv_heads) <= 1073741824"
 reason = "queries, keys and tiles are counted in 32 bits"
+[[needs]]
+expression = "window == 0 || max(q_len, k_len) <= 268435456"
+reason = "the ends of a window are counted in 32 bits"
 [[needs]]
 expression = "min(q_align, k_align, v_align, o_align, d_o_align, d_q_align, d_k_align, d_v_align) >= 16"
 reason = "the copy engine needs rows that start on 16 bytes"
@@ -130,6 +142,9 @@ members = [
   # Heads whose Q, dO and sums of dQ share 32 MiB of L2; with a causal mask enough that the last tiles are short ones.
   { u32 = "min(batch * kv_heads, max(max(floor_div(33554432, 8 * q_len * dim), 1), mask ? floor_div(2 * sm_count, tiles) : 0))" },
   { f32 = "scale" }, { f32 = "1.4426950408889634 * scale" },
+  # More than any length where a window has no end.
+  { u32 = "keys_left == 0 ? 536870912 : min(keys_left - 1, 536870912)" },
+  { u32 = "mask ? 0 : keys_right == 0 ? 536870912 : min(keys_right - 1, 536870912)" },
 ]
 [[kernel]]
 symbol = "ridge_attention_backward_prepare"
@@ -174,6 +189,7 @@ struct Config {
   static constexpr u32 kHeadDim = RIDGE_HEAD_DIM;
   static constexpr u32 kBlockM = RIDGE_BLOCK_M;
   static constexpr bool kCausal = RIDGE_CAUSAL != 0;
+  static constexpr bool kWindow = RIDGE_WINDOW != 0;
   static constexpr bool kOrdered = RIDGE_ORDERED != 0;
   // Where a step has 64 queries, dV is issued before dS is computed and runs under it; for 128 the registers do not do.
   static constexpr bool kEarlyValues = RIDGE_BLOCK_M == 64;
@@ -248,6 +264,7 @@ struct AttentionBackwardView {
   u32 section;   // heads of K and V that are worked on at one time
   float scale;   // of the scores
   float scale_log2;
+  u32 left, right;  // keys before and behind its place that a query sees, with RIDGE_WINDOW
 };
 
 namespace {
@@ -266,7 +283,8 @@ __device__ __forceinline__ u32 factor_place(u32 row) {
 struct Walk {
   u32 tile, kv_head, batch;
   u32 lowest, steps;
-  u32 masked_below;  // blocks of queries below this one do not see all keys
+  u32 masked_below;          // blocks of queries below this one do not see all keys
+  u32 highest, masked_from;  // with RIDGE_WINDOW: the last block, and the first of those that have moved beyond a key
   u32 block, flat_head;
 
   __device__ __forceinline__ explicit Walk(const AttentionBackwardView& view) {
@@ -289,19 +307,50 @@ struct Walk {
       lowest = static_cast<u32>(max(first_key, 0)) / C::kBlockM;
       masked_below = static_cast<u32>(max(first_key + static_cast<i32>(C::kBlockN + C::kBlockM) - 2, 0)) / C::kBlockM;
     }
+    if constexpr (C::kWindow) set_window(view);
     if ((tile + 1) * C::kBlockN > view.k_len) masked_below = 0xFFFFFFFFu;  // some of the keys are past the end
-    steps = view.q_blocks > lowest ? (view.q_blocks - lowest) * view.group : 0u;
-    block = view.q_blocks - 1;
+    if constexpr (!C::kWindow) steps = view.q_blocks > lowest ? (view.q_blocks - lowest) * view.group : 0u;
+    block = last_block(view);
   }
+
+  [[nodiscard]] __device__ __forceinline__ u32 last_block(const AttentionBackwardView& view) const {
+    return Config::kWindow ? highest : view.q_blocks - 1;
+  }
+
+  // The blocks of queries that see some of the keys, and those that see all.
+  __device__ __forceinline__ void set_window(const AttentionBackwardView& view) {
+    using C = Config;
+    constexpr i32 kRows = C::kBlockM;
+    const i32 first = static_cast<i32>(tile * C::kBlockN + view.q_len) - static_cast<i32>(view.k_len);
+    const i32 last = first + static_cast<i32>(C::kBlockN) - 1;  // as the queries whose places the keys are
+    const i32 left = static_cast<i32>(view.left), right = static_cast<i32>(view.right);
+    const i32 newest = min(last + left, static_cast<i32>(view.q_len) - 1);
+    lowest = static_cast<u32>(max(first - right, 0)) / C::kBlockM;
+    highest = static_cast<u32>(max(newest, 0)) / C::kBlockM;
+    masked_below = static_cast<u32>(max(last - right + kRows - 1, 0)) / C::kBlockM;
+    masked_from = static_cast<u32>(max(first + left + 1, 0)) / C::kBlockM;
+    steps = newest >= 0 && highest >= lowest ? (highest - lowest + 1) * view.group : 0u;
+  }
+
+  // How many blocks of lower keys add to the sums of this block of queries.
+  [[nodiscard]] __device__ __forceinline__ u32 turn(const AttentionBackwardView& view) const {
+    using C = Config;
+    if constexpr (!C::kWindow) return tile;
+    const i32 first = static_cast<i32>(block * C::kBlockM + view.k_len) - static_cast<i32>(view.q_len + view.left);
+    return tile - static_cast<u32>(max(first, 0)) / C::kBlockN;
+  }
+
   __device__ __forceinline__ void advance(const AttentionBackwardView& view) {
     if (block != lowest) {
       --block;
     } else {
-      block = view.q_blocks - 1;
+      block = last_block(view);
       ++flat_head;
     }
   }
-  [[nodiscard]] __device__ __forceinline__ bool masked() const { return block < masked_below; }
+  [[nodiscard]] __device__ __forceinline__ bool masked() const {
+    return block < masked_below || (Config::kWindow && block >= masked_from);
+  }
 };
 
 // ---- Producer: one thread fills the rings
@@ -381,8 +430,9 @@ __device__ __forceinline__ void add_parts(const AttentionBackwardView& view, u32
   Walk walk(view);
   for (u32 step = 0; step < walk.steps; ++step) {
     const i64 part = (static_cast<i64>(walk.flat_head) * view.q_blocks + walk.block) * 2 + warpgroup;
+    const u32 turn = walk.turn(view);
     walk.advance(view);
-    if constexpr (C::kOrdered) await_turn(view.turns + part, walk.tile);
+    if constexpr (C::kOrdered) await_turn(view.turns + part, turn);
     barrier_wait(ring.full(0), step & 1u);
     add_bytes_f32(view.grad_query + part * C::kPartFloats, source, C::kPartBytes);
     commit_stores();
@@ -494,15 +544,17 @@ struct Consumer {
     const i32 column = static_cast<i32>(walk.block * C::kBlockM + 2 * (lane % 4));
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      // Queries of this index and above see key row + 8 h.
-      i32 from = C::kCausal ? row + 8 * h + static_cast<i32>(view.q_len) - static_cast<i32>(view.k_len) : -0x40000000;
+      // Queries of this index and above see key row + 8 h, in a window up to another.
+      const i32 place = row + 8 * h + static_cast<i32>(view.q_len) - static_cast<i32>(view.k_len);
+      i32 from = C::kCausal ? place : C::kWindow ? place - static_cast<i32>(view.right) : -0x40000000;
       if (row + 8 * h >= static_cast<i32>(view.k_len)) from = 0x40000000;
       from -= column;
+      const i32 to = place + static_cast<i32>(view.left) - column;
 #pragma unroll
       for (int j = 0; j < kScores / 4; ++j) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          if (8 * j + i < from) s[4 * j + 2 * h + i] = -kInfinity;
+          if (8 * j + i < from || (C::kWindow && 8 * j + i > to)) s[4 * j + 2 * h + i] = -kInfinity;
         }
       }
     }

@@ -11,6 +11,7 @@ constexpr std::string_view kName = "attention_backward";
 
 Status check_args(const Args& args) {
   RIDGE_CHECK_OK(attention::check_inputs(kName, args.q, args.k, args.v, args.log_sum_exp, args.scale));
+  RIDGE_CHECK_OK(attention::check_window(kName, args.window_left, args.window_right));
   const NamedView q{"q", &args.q}, k{"k", &args.k}, v{"v", &args.v}, o{"o", &args.o},
       sum{"log_sum_exp", &args.log_sum_exp}, d_o{"d_o", &args.d_o}, d_q{"d_q", &args.d_q}, d_k{"d_k", &args.d_k},
       d_v{"d_v", &args.d_v};
@@ -72,7 +73,7 @@ Result<Call> make_call(const Args& args) {
   call.values[attention::kKLen] = args.k.shape[1];
   call.values[attention::kDim] = args.q.shape[3];
   call.values[attention::kDtype] = index_of(attention::kDtypes, args.q.dtype);
-  call.values[attention::kMask] = args.causal ? 1 : 0;
+  attention::set_mask(call, args.causal, args.window_left, args.window_right);
   call.values[kDeterministic] = args.deterministic ? 1 : 0;
   for (const TensorView* view :
        {&args.q, &args.k, &args.v, &args.o, &args.log_sum_exp, &args.d_o, &args.d_q, &args.d_k, &args.d_v}) {

@@ -65,7 +65,8 @@ struct Sum {
 
 // What is known of the rows of one query.
 struct Query {
-  std::vector<Factor> weights, slopes;  // p and ds, of the keys it sees
+  std::vector<std::int64_t> keys;       // that it sees
+  std::vector<Factor> weights, slopes;  // p and ds of each
   double score_variance = 0, delta_variance = 0;
 };
 
@@ -103,14 +104,15 @@ class Gradients {
   }
 
   [[nodiscard]] Query query(std::int64_t b, std::int64_t h, std::int64_t i) const {
-    const std::int64_t seen = s_.seen(i), kv = s_.kv_head(h);
+    const std::int64_t kv = s_.kv_head(h);
     const double log_sum = log_sum_exp_[static_cast<std::size_t>((b * s_.heads + h) * s_.q_len + i)];
     const double* const d_o = d_o_.row(b, i, h);
     const Dot delta = dot(d_o, o_.row(b, i, h), s_.dim);
     std::vector<Dot> scores, products;
     double most = 0, largest = 0;
     Query row;
-    for (std::int64_t j = 0; j < seen; ++j) {
+    row.keys = attention::keys_seen(s_, i);
+    for (const std::int64_t j : row.keys) {
       scores.push_back(dot(q_.row(b, i, h), k_.row(b, j, kv), s_.dim));
       products.push_back(dot(d_o, v_.row(b, j, kv), s_.dim));
       const double score = scores.back().value * s_.scale;
@@ -153,7 +155,7 @@ class Gradients {
     std::vector<double> weighted(
         static_cast<std::size_t>(s_.dim));  // sum of p k, which an error of delta is multiplied by
     for (std::size_t j = 0; j < row.slopes.size(); ++j) {
-      const std::int64_t key = k_.at(b, static_cast<std::int64_t>(j), kv);
+      const std::int64_t key = k_.at(b, row.keys[j], kv);
       for (std::int64_t c = 0; c < s_.dim; ++c) {
         const double k = k_.values[static_cast<std::size_t>(key + c)];
         d_q_[static_cast<std::size_t>(to + c)].add(row.slopes[j], k);

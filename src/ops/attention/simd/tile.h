@@ -17,7 +17,7 @@ struct Tile {
   float* v = nullptr;    // [kTileKeys][dim]
   float* o = nullptr;    // [kTileRows][dim], the running sums
   float maximum[kTileRows], sum[kTileRows];
-  std::int64_t seen[kTileRows];  // keys of this block that a row sees: 0 .. kTileKeys
+  std::int64_t begin[kTileRows], end[kTileRows];  // keys of this block that a row sees, within 0 .. kTileKeys
 };
 
 // One block of keys into o, maximum and sum, for the first `rows` rows.

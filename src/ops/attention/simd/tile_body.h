@@ -33,11 +33,12 @@ inline __attribute__((always_inline)) void scores(const Tile& tile, std::int64_t
 // Scores of a row become weights; what the row has so far is brought to the new maximum.
 inline __attribute__((always_inline)) void softmax(Tile& tile, std::int64_t row, float* s) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const std::int64_t seen = tile.seen[row];
+  const std::int64_t begin = tile.begin[row], end = tile.end[row];
   float highest = tile.maximum[row];
-  for (std::int64_t j = 0; j < seen; ++j) highest = s[j] > highest ? s[j] : highest;
+  for (std::int64_t j = begin; j < end; ++j) highest = s[j] > highest ? s[j] : highest;
   const float offset = highest == -kInfinity ? 0.0f : highest;
-  for (std::int64_t j = seen; j < kTileKeys; ++j) s[j] = -kInfinity;
+  for (std::int64_t j = 0; j < begin; ++j) s[j] = -kInfinity;
+  for (std::int64_t j = end; j < kTileKeys; ++j) s[j] = -kInfinity;
   Floats total[kVector / kLanes] = {};  // one order of additions for every width
   for (std::int64_t j = 0; j < kTileKeys; j += kLanes) {
     Floats x;
@@ -65,13 +66,27 @@ inline __attribute__((always_inline)) void softmax(Tile& tile, std::int64_t row,
 // would be NaN.
 template <int kRows, int kVectors>
 inline __attribute__((always_inline)) void add_vectors(Tile& tile, std::int64_t row, const float* s, std::int64_t c) {
-  std::int64_t by_all = tile.seen[row];
-  for (int r = 1; r < kRows; ++r) by_all = tile.seen[row + r] < by_all ? tile.seen[row + r] : by_all;
+  std::int64_t begin = tile.begin[row], end = tile.end[row];  // the keys that all rows see
+  for (int r = 1; r < kRows; ++r) {
+    begin = tile.begin[row + r] > begin ? tile.begin[row + r] : begin;
+    end = tile.end[row + r] < end ? tile.end[row + r] : end;
+  }
+  if (end < begin) end = begin;
   Floats sum[kRows][kVectors];
+  const auto add_alone = [&](int r, std::int64_t from, std::int64_t to) __attribute__((always_inline)) {
+    for (std::int64_t j = from; j < to; ++j) {
+      for (int i = 0; i < kVectors; ++i) {
+        Floats value;
+        load(value, tile.v + j * tile.dim + c + i * kLanes);
+        sum[r][i] += value * s[r * kTileKeys + j];
+      }
+    }
+  };
   for (int r = 0; r < kRows; ++r) {
     for (int i = 0; i < kVectors; ++i) load(sum[r][i], tile.o + (row + r) * tile.dim + c + i * kLanes);
+    add_alone(r, tile.begin[row + r], tile.end[row + r] < begin ? tile.end[row + r] : begin);
   }
-  for (std::int64_t j = 0; j < by_all; ++j) {
+  for (std::int64_t j = begin; j < end; ++j) {
     Floats value[kVectors];
     for (int i = 0; i < kVectors; ++i) load(value[i], tile.v + j * tile.dim + c + i * kLanes);
     for (int r = 0; r < kRows; ++r) {
@@ -80,13 +95,7 @@ inline __attribute__((always_inline)) void add_vectors(Tile& tile, std::int64_t 
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (std::int64_t j = by_all; j < tile.seen[row + r]; ++j) {
-      for (int i = 0; i < kVectors; ++i) {
-        Floats value;
-        load(value, tile.v + j * tile.dim + c + i * kLanes);
-        sum[r][i] += value * s[r * kTileKeys + j];
-      }
-    }
+    add_alone(r, tile.begin[row + r] > end ? tile.begin[row + r] : end, tile.end[row + r]);
     for (int i = 0; i < kVectors; ++i) store(tile.o + (row + r) * tile.dim + c + i * kLanes, sum[r][i]);
   }
 }
@@ -103,7 +112,7 @@ inline __attribute__((always_inline)) void add_values(Tile& tile, std::int64_t r
 template <int kRows>
 inline __attribute__((always_inline)) void step_rows(Tile& tile, std::int64_t row) {
   bool seen = false;
-  for (int r = 0; r < kRows; ++r) seen = seen || tile.seen[row + r] != 0;
+  for (int r = 0; r < kRows; ++r) seen = seen || tile.begin[row + r] < tile.end[row + r];
   if (!seen) return;
   alignas(64) float s[kRows * kTileKeys];
   scores<kRows>(tile, row, s);

@@ -18,7 +18,7 @@ struct Tile {
   float *k_turned = nullptr, *v_turned = nullptr;  // [dim][kTileKeys]
   float *weights = nullptr, *slopes = nullptr;     // [kTileRows][kTileKeys], p and ds; written
   float log_sum_exp[kTileRows], delta[kTileRows];
-  std::int64_t seen[kTileRows];  // keys of this block that a row sees: 0 .. kTileKeys
+  std::int64_t begin[kTileRows], end[kTileRows];  // keys of this block that a row sees, within 0 .. kTileKeys
 };
 
 // out[i] += sum of factors[i * out_step + t * term_step] rows[t], over the terms begin[i] .. end[i].

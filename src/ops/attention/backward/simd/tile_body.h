@@ -56,11 +56,11 @@ inline __attribute__((always_inline)) void weigh(Tile& tile, std::int64_t rows) 
   std::int64_t row = 0;
   for (; row + kRowsAtOnce <= rows; row += kRowsAtOnce) {
     bool seen = false;
-    for (int r = 0; r < kRowsAtOnce; ++r) seen = seen || tile.seen[row + r] != 0;
+    for (int r = 0; r < kRowsAtOnce; ++r) seen = seen || tile.begin[row + r] < tile.end[row + r];
     if (seen) weigh_rows<kRowsAtOnce>(tile, row);
   }
   for (; row < rows; ++row) {
-    if (tile.seen[row] != 0) weigh_rows<1>(tile, row);
+    if (tile.begin[row] < tile.end[row]) weigh_rows<1>(tile, row);
   }
 }
 
