@@ -49,7 +49,7 @@ def compile_builds(root, names, folder):
 
     def compile_one(name):
         dim, causal, dtype, more = BUILDS[name]
-        defines = {"TYPE": dtype, "HEAD_DIM": dim, "BLOCK_M": 64, "CAUSAL": causal, "WINDOW": 0, "ORDERED": 0, **more}
+        defines = {"TYPE": dtype, "HEAD_DIM": dim, "BLOCK_M": 64, "CAUSAL": causal, "WINDOW": 0, "PACKED": 0, "ORDERED": 0, **more}
         command = [NVCC, "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-std=c++20", "-lineinfo", "-Xptxas", "-v", "-o",
                    str(folder / f"backward_{name}.cubin"), str(root / SOURCE)]
         run = subprocess.run(command + [f"-DRIDGE_{key}={value}" for key, value in defines.items()], capture_output=True, text=True)
@@ -83,7 +83,8 @@ class View(ctypes.Structure):
                 ("sum_head_stride", ctypes.c_int64), ("scaled_log_sum", ctypes.c_void_p), ("delta", ctypes.c_void_p),
                 ("grad_query", ctypes.c_void_p), ("turns", ctypes.c_void_p),
                 *((name, ctypes.c_uint32) for name in ("q_len", "k_len", "heads", "kv_heads", "batch", "group", "q_blocks", "tiles", "section")),
-                ("scale", ctypes.c_float), ("scale_log2", ctypes.c_float), ("left", ctypes.c_uint32), ("right", ctypes.c_uint32)]
+                ("scale", ctypes.c_float), ("scale_log2", ctypes.c_float), ("left", ctypes.c_uint32), ("right", ctypes.c_uint32),
+                ("d_k", Rows), ("d_v", Rows), ("key_tiles", ctypes.c_void_p), ("query_blocks", ctypes.c_void_p)]
 
 
 class Build:

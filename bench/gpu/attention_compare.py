@@ -72,7 +72,8 @@ def checked(code, what):
 class View(ctypes.Structure):
     _fields_ = [("log_sum_exp", ctypes.c_void_p), ("batch_stride", ctypes.c_int64), ("head_stride", ctypes.c_int64),
                 *((name, ctypes.c_uint32) for name in ("q_len", "k_len", "heads", "heads_total", "group", "q_tiles", "section")),
-                ("scale_log2", ctypes.c_float), ("left", ctypes.c_uint32), ("right", ctypes.c_uint32)]
+                ("scale_log2", ctypes.c_float), ("left", ctypes.c_uint32), ("right", ctypes.c_uint32),
+                ("tiles", ctypes.c_void_p), ("o", ctypes.c_void_p), ("o_row_stride", ctypes.c_int64), ("o_head_stride", ctypes.c_int64)]
 
 
 class Map(ctypes.Structure):
@@ -135,7 +136,7 @@ def compile_builds(root, names, folder):
     def compile_one(name):
         consumers, dim, causal, dtype, more = BUILDS[name]
         narrow = consumers == 3
-        defines = {"TYPE": dtype, "HEAD_DIM": dim, "CONSUMERS": consumers, "CAUSAL": int(causal), "WINDOW": 0,
+        defines = {"TYPE": dtype, "HEAD_DIM": dim, "CONSUMERS": consumers, "CAUSAL": int(causal), "WINDOW": 0, "PACKED": 0,
                    "QUERY_IN_REGISTERS": int(not narrow), "PRODUCER_REGISTERS": 32 if narrow else 24,
                    "CONSUMER_REGISTERS": 160 if narrow else 240, **more}
         command = [nvcc, "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-std=c++20", "-Xptxas", "-v", "-o",

@@ -1,4 +1,5 @@
-// ridgeline::attention and ridgeline::attention_backward: heads of [batch, length, heads, dim] where they lie.
+// ridgeline::attention and ridgeline::attention_backward: heads of [batch, length, heads, dim] where they lie; and
+// varlen_attention, the same of [tokens, heads, dim], which are the documents of a batch of one.
 #include "ridge/ops/attention.h"
 
 #include <ATen/Functions.h>
@@ -18,6 +19,7 @@ namespace ridge::torch_frontend {
 namespace {
 
 constexpr std::string_view kOp = "attention", kBackwardOp = "attention_backward";
+constexpr std::string_view kVarlenOp = "varlen_attention", kVarlenBackwardOp = "varlen_attention_backward";
 constexpr std::int64_t kLargestDim = 256;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -33,6 +35,16 @@ struct Setting {
     return scale ? *scale : 1 / std::sqrt(static_cast<double>(q.sym_size(3).guard_int(__FILE__, __LINE__)));
   }
 };
+
+// Where packed documents begin and the last one ends; undefined where there are none.
+struct Documents {
+  Tensor q_offsets, k_offsets;
+
+  [[nodiscard]] bool defined() const { return q_offsets.defined(); }
+};
+
+// Tokens of documents are a batch of one sequence.
+Tensor as_batch(const Tensor& x) { return x.defined() ? x.unsqueeze(0) : x; }
 
 // ---- What a call asks of its tensors, of symbolic sizes
 
@@ -88,6 +100,26 @@ void check_inputs(const Tensor& q, const Tensor& k, const Tensor& v, const Setti
                     ": heads of ", dim, " elements; give 1 to ", kLargestDim);
 }
 
+void check_documents(std::initializer_list<std::pair<const Tensor*, std::string_view>> tensors,
+                     const Documents& documents, std::string_view op) {
+  for (const auto& [x, name] : tensors) {
+    TORCH_CHECK_VALUE(x->dim() == 3, op, ": ", name, " has shape ", x->sym_sizes(),
+                      "; give [tokens, heads, dim], the documents behind each other");
+  }
+  const std::pair<const Tensor*, std::string_view> both[] = {{&documents.q_offsets, "cu_seqlens_q"},
+                                                             {&documents.k_offsets, "cu_seqlens_k"}};
+  for (const auto& [x, name] : both) {
+    TORCH_CHECK_TYPE(x->scalar_type() == at::kInt, op, ": ", name, " is ", type_of(*x),
+                     "; call .to(torch.int32) on it");
+    TORCH_CHECK_VALUE(x->dim() == 1 && TORCH_GUARD_OR_TRUE(x->sym_size(0).sym_ge(2)) && x->is_contiguous(), op, ": ",
+                      name, " has shape ", x->sym_sizes(),
+                      "; give a contiguous vector: where each document begins, and where the last one ends");
+  }
+  TORCH_CHECK_VALUE(same(both[0].first->sym_size(0), both[1].first->sym_size(0)), op, ": cu_seqlens_q has ",
+                    both[0].first->sym_size(0), " numbers and cu_seqlens_k ", both[1].first->sym_size(0),
+                    "; give as many: where each document begins, and where the last one ends");
+}
+
 at::TensorOptions sum_options(const Tensor& q) {
   return q.options().dtype(q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
 }
@@ -100,22 +132,46 @@ AttentionAndSum attention_meta(const Tensor& q, const Tensor& k, const Tensor& v
           at::empty_symint({q.sym_size(0), q.sym_size(2), q.sym_size(1)}, sum_options(q))};
 }
 
+AttentionAndSum varlen_meta(const Tensor& q, const Tensor& k, const Tensor& v, const Documents& documents,
+                            const Setting& setting) {
+  check_documents({{&q, "q"}, {&k, "k"}, {&v, "v"}}, documents, kVarlenOp);
+  check_inputs(as_batch(q), as_batch(k), as_batch(v), setting, kVarlenOp);
+  return {at::empty_symint(q.sym_sizes(), q.options()),
+          at::empty_symint({q.sym_size(1), q.sym_size(0)}, sum_options(q))};
+}
+
 // The tensors of a backward call.
 struct Backward {
   const Tensor &d_o, &q, &k, &v, &o, &lse;
 };
 
-AttentionGradients backward_meta(const Backward& b, const Setting& setting) {
-  check_inputs(b.q, b.k, b.v, setting, kBackwardOp);
+void check_backward(const Backward& b, const Setting& setting, std::string_view op) {
+  check_inputs(b.q, b.k, b.v, setting, op);
   for (const auto& [x, name] : {std::pair{&b.o, "o"}, {&b.d_o, "the gradient"}}) {
-    check_like(*x, kBackwardOp, name, b.q.sym_sizes(), b.q.scalar_type());
-    check_rows_of_heads(*x, kBackwardOp, name);
+    check_like(*x, op, name, b.q.sym_sizes(), b.q.scalar_type());
+    check_rows_of_heads(*x, op, name);
   }
-  check_like(b.lse, kBackwardOp, "lse", {b.q.sym_size(0), b.q.sym_size(2), b.q.sym_size(1)},
+  check_like(b.lse, op, "lse", {b.q.sym_size(0), b.q.sym_size(2), b.q.sym_size(1)},
              sum_options(b.q).dtype().toScalarType());
-  TORCH_CHECK_VALUE(b.lse.is_contiguous(), kBackwardOp, ": lse is not contiguous; call .contiguous() on it first");
+  TORCH_CHECK_VALUE(b.lse.is_contiguous(), op, ": lse is not contiguous; call .contiguous() on it first");
+}
+
+AttentionGradients gradients_like(const Backward& b) {
   const auto like = [](const Tensor& x) { return at::empty_symint(x.sym_sizes(), x.options()); };
   return {like(b.q), like(b.k), like(b.v)};
+}
+
+AttentionGradients backward_meta(const Backward& b, const Setting& setting) {
+  check_backward(b, setting, kBackwardOp);
+  return gradients_like(b);
+}
+
+AttentionGradients varlen_backward_meta(const Backward& b, const Documents& documents, const Setting& setting) {
+  check_documents({{&b.q, "q"}, {&b.k, "k"}, {&b.v, "v"}, {&b.o, "o"}, {&b.d_o, "the gradient"}}, documents,
+                  kVarlenBackwardOp);
+  check_backward({as_batch(b.d_o), as_batch(b.q), as_batch(b.k), as_batch(b.v), as_batch(b.o), as_batch(b.lse)},
+                 setting, kVarlenBackwardOp);
+  return gradients_like(b);
 }
 
 // ---- By PyTorch's own operators, which know every derivative: for float64 (gradient checks), tangents, and gradients
@@ -138,23 +194,32 @@ Tensor out_of_shared(const Tensor& x, at::ScalarType type) {  // the sum over a 
   return x.sum(2).transpose(1, 2).to(type).contiguous();
 }
 
-Heads heads_of(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting) {
+Heads heads_of(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting, const Documents& documents) {
   const auto kv_heads = k.sym_size(2), q_len = q.sym_size(1), k_len = k.sym_size(1);
   Heads h{in_groups(q, kv_heads), in_groups(k, kv_heads), in_groups(v, kv_heads), {}};
   h.scores = at::matmul(h.q, h.k.transpose(-1, -2)) * setting.factor(q);
-  if (!setting.masked()) return h;
+  if (!setting.masked() && !documents.defined()) return h;
   const auto places = [&](const c10::SymInt& count) { return at::arange(count, q.options().dtype(at::kLong)); };
-  const Tensor keys = places(k_len), place = (places(q_len) + (k_len - q_len)).unsqueeze(-1);
-  const Tensor none = at::full({}, -kInfinity, h.scores.options());
+  const Tensor keys = places(k_len), none = at::full({}, -kInfinity, h.scores.options());
+  Tensor place = (places(q_len) + (k_len - q_len)).unsqueeze(-1);
   const auto keep = [&](const Tensor& seen) { h.scores = at::where(seen, h.scores, none); };
+  if (documents.defined()) {
+    const c10::SymInt count = documents.q_offsets.sym_size(0) - 1;
+    const Tensor of_query = at::bucketize(places(q_len), documents.q_offsets, false, true).unsqueeze(-1);  // from 1
+    const Tensor of_key = at::bucketize(keys, documents.k_offsets, false, true);
+    keep((of_query == of_key) & (of_query > 0) & (of_query <= count));
+    const Tensor ahead = (documents.k_offsets - documents.q_offsets).to(at::kLong);  // of keys, at a document's end
+    place = places(q_len).unsqueeze(-1) + ahead.index({at::clamp_max(of_query, count)});
+  }
   if (setting.causal) keep(keys <= place);
   if (setting.window_left >= 0) keep(keys >= place - setting.window_left);
   if (setting.window_right >= 0) keep(keys <= place + setting.window_right);
   return h;
 }
 
-AttentionAndSum by_torch(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting) {
-  const Heads h = heads_of(q, k, v, setting);
+AttentionAndSum by_torch(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting,
+                         const Documents& documents = {}) {
+  const Heads h = heads_of(q, k, v, setting, documents);
   const Tensor none = at::zeros({}, h.scores.options());
   Tensor most = none;
   if (!TORCH_GUARD_OR_FALSE(k.sym_size(1).sym_eq(0))) {
@@ -169,11 +234,11 @@ AttentionAndSum by_torch(const Tensor& q, const Tensor& k, const Tensor& v, cons
 }
 
 // Where o and lse are undefined they follow from q, k and v, and so do the derivatives.
-AttentionGradients gradients_by_torch(const Backward& b, const Setting& setting) {
+AttentionGradients gradients_by_torch(const Backward& b, const Setting& setting, const Documents& documents = {}) {
   const auto type = b.q.scalar_type();
-  const Heads h = heads_of(b.q, b.k, b.v, setting);
+  const Heads h = heads_of(b.q, b.k, b.v, setting, documents);
   const Tensor d_o = in_groups(b.d_o, b.k.sym_size(2));
-  const Tensor sum = (b.lse.defined() ? b.lse : std::get<1>(by_torch(b.q, b.k, b.v, setting)))
+  const Tensor sum = (b.lse.defined() ? b.lse : std::get<1>(by_torch(b.q, b.k, b.v, setting, documents)))
                          .unflatten_symint(1, {b.k.sym_size(2), b.q.sym_size(2) / b.k.sym_size(2)})
                          .unsqueeze(-1);
   const Tensor none = at::zeros({}, h.scores.options()), empty = sum == -kInfinity;
@@ -185,6 +250,19 @@ AttentionGradients gradients_by_torch(const Backward& b, const Setting& setting)
   return {out_of_groups(at::matmul(d_scores, h.k), type),
           out_of_shared(at::matmul(d_scores.transpose(-1, -2), h.q), type),
           out_of_shared(at::matmul(weights.transpose(-1, -2), d_o), type)};
+}
+
+AttentionAndSum varlen_by_torch(const Tensor& q, const Tensor& k, const Tensor& v, const Documents& documents,
+                                const Setting& setting) {
+  const auto [o, lse] = by_torch(as_batch(q), as_batch(k), as_batch(v), setting, documents);
+  return {o.squeeze(0), lse.squeeze(0)};
+}
+
+AttentionGradients varlen_gradients_by_torch(const Backward& b, const Documents& documents, const Setting& setting) {
+  const auto [d_q, d_k, d_v] =
+      gradients_by_torch({as_batch(b.d_o), as_batch(b.q), as_batch(b.k), as_batch(b.v), as_batch(b.o), as_batch(b.lse)},
+                         setting, documents);
+  return {d_q.squeeze(0), d_k.squeeze(0), d_v.squeeze(0)};
 }
 
 // ---- The calls
@@ -204,6 +282,52 @@ TensorView strided_view(const Tensor& tensor, std::string_view op, std::string_v
 // Nothing to multiply: there is no query, or no key that one could see.
 bool is_empty(const Tensor& q, const Tensor& k) { return q.numel() == 0 || k.numel() == 0; }
 
+void run_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
+                 const Documents& documents, const Setting& setting, std::string_view op) {
+  const OnDeviceOf on_device(q);
+  AttentionArgs args;
+  args.q = strided_view(q, op, "q");
+  args.k = strided_view(k, op, "k");
+  args.v = strided_view(v, op, "v");
+  args.o = strided_view(o, op, "the result");
+  args.log_sum_exp = strided_view(lse, op, "lse");
+  args.causal = setting.causal;
+  args.scale = setting.scale;
+  args.window_left = setting.window_left;
+  args.window_right = setting.window_right;
+  if (documents.defined()) {
+    args.q_offsets = strided_view(documents.q_offsets, op, "cu_seqlens_q");
+    args.k_offsets = strided_view(documents.k_offsets, op, "cu_seqlens_k");
+  }
+  check(ridge::attention(args, stream_of(q)));
+}
+
+void run_backward(const Backward& b, const AttentionGradients& gradients, const Documents& documents,
+                  const Setting& setting, std::string_view op) {
+  const auto& [d_q, d_k, d_v] = gradients;
+  const OnDeviceOf on_device(b.q);
+  AttentionBackwardArgs args;
+  args.q = strided_view(b.q, op, "q");
+  args.k = strided_view(b.k, op, "k");
+  args.v = strided_view(b.v, op, "v");
+  args.o = strided_view(b.o, op, "o");
+  args.log_sum_exp = strided_view(b.lse, op, "lse");
+  args.d_o = strided_view(b.d_o, op, "the gradient");
+  args.d_q = strided_view(d_q, op, "the gradient of q");
+  args.d_k = strided_view(d_k, op, "the gradient of k");
+  args.d_v = strided_view(d_v, op, "the gradient of v");
+  args.causal = setting.causal;
+  args.deterministic = setting.deterministic;
+  args.scale = setting.scale;
+  args.window_left = setting.window_left;
+  args.window_right = setting.window_right;
+  if (documents.defined()) {
+    args.q_offsets = strided_view(documents.q_offsets, op, "cu_seqlens_q");
+    args.k_offsets = strided_view(documents.k_offsets, op, "cu_seqlens_k");
+  }
+  check(ridge::attention_backward(args, stream_of(b.q)));
+}
+
 AttentionAndSum attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, std::optional<double> scale,
                           bool deterministic, std::int64_t window_left, std::int64_t window_right) {
   const Setting setting{causal, scale, deterministic, window_left, window_right};
@@ -216,18 +340,26 @@ AttentionAndSum attention(const Tensor& q, const Tensor& k, const Tensor& v, boo
     return out;
   }
   if (q.scalar_type() == at::kDouble) return by_torch(q, k, v, setting);
-  const OnDeviceOf on_device(q);
-  AttentionArgs args;
-  args.q = strided_view(q, kOp, "q");
-  args.k = strided_view(k, kOp, "k");
-  args.v = strided_view(v, kOp, "v");
-  args.o = strided_view(o, kOp, "the result");
-  args.log_sum_exp = strided_view(lse, kOp, "lse");
-  args.causal = causal;
-  args.scale = scale;
-  args.window_left = window_left;
-  args.window_right = window_right;
-  check(ridge::attention(args, stream_of(q)));
+  run_forward(q, k, v, o, lse, {}, setting, kOp);
+  return out;
+}
+
+AttentionAndSum varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
+                                 const Tensor& k_offsets, bool causal, std::optional<double> scale, bool deterministic,
+                                 std::int64_t window_left, std::int64_t window_right) {
+  const Setting setting{causal, scale, deterministic, window_left, window_right};
+  const Documents documents{q_offsets, k_offsets};
+  check_same_device(kVarlenOp,
+                    {{"q", &q}, {"k", &k}, {"v", &v}, {"cu_seqlens_q", &q_offsets}, {"cu_seqlens_k", &k_offsets}});
+  AttentionAndSum out = varlen_meta(q, k, v, documents, setting);
+  const auto& [o, lse] = out;
+  if (is_empty(q, k)) {
+    o.zero_();
+    lse.fill_(-kInfinity);
+    return out;
+  }
+  if (q.scalar_type() == at::kDouble) return varlen_by_torch(q, k, v, documents, setting);
+  run_forward(as_batch(q), as_batch(k), as_batch(v), as_batch(o), as_batch(lse), documents, setting, kVarlenOp);
   return out;
 }
 
@@ -244,23 +376,34 @@ AttentionGradients attention_backward(const Tensor& d_o, const Tensor& q, const 
     return out;
   }
   if (q.scalar_type() == at::kDouble) return gradients_by_torch(given, setting);
-  const OnDeviceOf on_device(q);
-  AttentionBackwardArgs args;
-  args.q = strided_view(q, kBackwardOp, "q");
-  args.k = strided_view(k, kBackwardOp, "k");
-  args.v = strided_view(v, kBackwardOp, "v");
-  args.o = strided_view(o, kBackwardOp, "o");
-  args.log_sum_exp = strided_view(lse, kBackwardOp, "lse");
-  args.d_o = strided_view(d_o, kBackwardOp, "the gradient");
-  args.d_q = strided_view(d_q, kBackwardOp, "the gradient of q");
-  args.d_k = strided_view(d_k, kBackwardOp, "the gradient of k");
-  args.d_v = strided_view(d_v, kBackwardOp, "the gradient of v");
-  args.causal = causal;
-  args.deterministic = deterministic;
-  args.scale = scale;
-  args.window_left = window_left;
-  args.window_right = window_right;
-  check(ridge::attention_backward(args, stream_of(q)));
+  run_backward(given, out, {}, setting, kBackwardOp);
+  return out;
+}
+
+AttentionGradients varlen_attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
+                                             const Tensor& o, const Tensor& lse, const Tensor& q_offsets,
+                                             const Tensor& k_offsets, bool causal, std::optional<double> scale,
+                                             bool deterministic, std::int64_t window_left, std::int64_t window_right) {
+  const Setting setting{causal, scale, deterministic, window_left, window_right};
+  const Documents documents{q_offsets, k_offsets};
+  const Backward given{d_o, q, k, v, o, lse};
+  check_same_device(kVarlenBackwardOp, {{"q", &q},
+                                        {"k", &k},
+                                        {"v", &v},
+                                        {"o", &o},
+                                        {"lse", &lse},
+                                        {"the gradient", &d_o},
+                                        {"cu_seqlens_q", &q_offsets},
+                                        {"cu_seqlens_k", &k_offsets}});
+  AttentionGradients out = varlen_backward_meta(given, documents, setting);
+  const auto& [d_q, d_k, d_v] = out;
+  if (is_empty(q, k)) {
+    for (const Tensor* gradient : {&d_q, &d_k, &d_v}) gradient->zero_();
+    return out;
+  }
+  if (q.scalar_type() == at::kDouble) return varlen_gradients_by_torch(given, documents, setting);
+  run_backward({as_batch(d_o), as_batch(q), as_batch(k), as_batch(v), as_batch(o), as_batch(lse)},
+               {as_batch(d_q), as_batch(d_k), as_batch(d_v)}, documents, setting, kVarlenBackwardOp);
   return out;
 }
 
@@ -268,22 +411,18 @@ AttentionGradients attention_backward(const Tensor& d_o, const Tensor& q, const 
 
 struct AttentionFormula final : Gradients {
   enum Input { kQ, kK, kV };
-  enum Saved { kSavedQ, kSavedK, kSavedV, kSavedO, kSavedSum };
+  enum Saved { kSavedQ, kSavedK, kSavedV, kSavedO, kSavedSum, kSavedQOffsets, kSavedKOffsets };
   Setting setting;
+  bool packed = false;  // of documents, whose offsets are saved
 
   [[nodiscard]] std::string name() const override { return "RidgelineAttentionBackward"; }
   [[nodiscard]] std::string text() const override {
-    return c10::str("ridgeline_attention_", setting.causal, setting.deterministic, "_", setting.window_left, "_",
-                    setting.window_right, "_", setting.scale ? exact_text(*setting.scale) : "");
+    return c10::str("ridgeline_attention_", packed, setting.causal, setting.deterministic, "_", setting.window_left,
+                    "_", setting.window_right, "_", setting.scale ? exact_text(*setting.scale) : "");
   }
   [[nodiscard]] variable_list operator()(const variable_list& grads, const variable_list& saved, const Tensor&,
                                          const std::vector<bool>& wanted) const override {
-    const Tensor d_o = rows_of(grads[0]), &q = saved[kSavedQ], &k = saved[kSavedK], &v = saved[kSavedV];
-    const AttentionGradients found =
-        at::GradMode::is_enabled()  // differentiated again
-            ? gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, setting)
-            : call_attention_backward(d_o, q, k, v, saved[kSavedO], saved[kSavedSum], setting.causal, setting.scale,
-                                      setting.deterministic, setting.window_left, setting.window_right);
+    const AttentionGradients found = packed ? of_documents(rows_of(grads[0]), saved) : of(rows_of(grads[0]), saved);
     variable_list result(wanted.size());
     if (wanted[kQ]) result[kQ] = std::get<0>(found);
     if (wanted[kK]) result[kK] = std::get<1>(found);
@@ -292,33 +431,49 @@ struct AttentionFormula final : Gradients {
   }
 
  private:
+  [[nodiscard]] AttentionGradients of(const Tensor& d_o, const variable_list& saved) const {
+    const Tensor &q = saved[kSavedQ], &k = saved[kSavedK], &v = saved[kSavedV];
+    if (at::GradMode::is_enabled()) {  // differentiated again
+      return gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, setting);
+    }
+    return call_attention_backward(d_o, q, k, v, saved[kSavedO], saved[kSavedSum], setting.causal, setting.scale,
+                                   setting.deterministic, setting.window_left, setting.window_right);
+  }
+  [[nodiscard]] AttentionGradients of_documents(const Tensor& d_o, const variable_list& saved) const {
+    const Tensor &q = saved[kSavedQ], &k = saved[kSavedK], &v = saved[kSavedV];
+    const Documents documents{saved[kSavedQOffsets], saved[kSavedKOffsets]};
+    if (at::GradMode::is_enabled()) {
+      return varlen_gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, documents, setting);
+    }
+    return call_varlen_attention_backward(d_o, q, k, v, saved[kSavedO], saved[kSavedSum], documents.q_offsets,
+                                          documents.k_offsets, setting.causal, setting.scale, setting.deterministic,
+                                          setting.window_left, setting.window_right);
+  }
+
   // Expanded gradients have no rows of their own.
   static Tensor rows_of(const Tensor& gradient) {
-    const bool usable = gradient.sym_stride(3) == 1 && gradient.is_non_overlapping_and_dense();
+    const bool usable = gradient.sym_stride(-1) == 1 && gradient.is_non_overlapping_and_dense();
     return usable ? gradient : gradient.contiguous();
   }
 };
 
-AttentionAndSum attention_autograd(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
-                                   std::optional<double> scale, bool deterministic, std::int64_t window_left,
-                                   std::int64_t window_right) {
-  const Setting setting{causal, scale, deterministic, window_left, window_right};
-  if (any_tangent(q, k, v)) {
-    attention_meta(q, k, v, setting);
-    return by_torch(q, k, v, setting);
-  }
+// Calls the operator and records its derivative.
+template <class Call>
+AttentionAndSum recorded(const Tensor& q, const Tensor& k, const Tensor& v, const Documents& documents,
+                         const Setting& setting, const Call& call) {
   NodePointer<BackwardNode> node;
   if (torch::autograd::compute_requires_grad(q, k, v)) {
     node = make_node(q, k, v);
     auto formula = std::make_shared<AttentionFormula>();
     formula->setting = setting;
+    formula->packed = documents.defined();
     node->gradients = std::move(formula);
-    node->saved.resize(5);
+    node->saved.resize(documents.defined() ? 7 : 5);
   }
   AttentionAndSum out;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    out = call_attention(q, k, v, causal, scale, deterministic, window_left, window_right);
+    out = call();
   }
   if (!node) return out;
   const auto& [o, lse] = out;
@@ -328,6 +483,10 @@ AttentionAndSum attention_autograd(const Tensor& q, const Tensor& k, const Tenso
   node->saved[AttentionFormula::kSavedV] = {v, false};
   node->saved[AttentionFormula::kSavedO] = {o, true};
   node->saved[AttentionFormula::kSavedSum] = {lse, false};
+  if (documents.defined()) {
+    node->saved[AttentionFormula::kSavedQOffsets] = {documents.q_offsets, false};
+    node->saved[AttentionFormula::kSavedKOffsets] = {documents.k_offsets, false};
+  }
   torch::autograd::edge_list edges;
   for (const Tensor* x : {&q, &k, &v}) {
     if (torch::autograd::compute_requires_grad(*x)) edges.push_back(torch::autograd::impl::gradient_edge(*x));
@@ -335,6 +494,59 @@ AttentionAndSum attention_autograd(const Tensor& q, const Tensor& k, const Tenso
   refuse_derivative(lse, std::move(edges),
                     "attention: there is no gradient through the log-sum-exp; call .detach() on it");
   return out;
+}
+
+AttentionAndSum attention_autograd(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
+                                   std::optional<double> scale, bool deterministic, std::int64_t window_left,
+                                   std::int64_t window_right) {
+  const Setting setting{causal, scale, deterministic, window_left, window_right};
+  if (any_tangent(q, k, v)) {
+    attention_meta(q, k, v, setting);
+    return by_torch(q, k, v, setting);
+  }
+  return recorded(q, k, v, {}, setting,
+                  [&] { return call_attention(q, k, v, causal, scale, deterministic, window_left, window_right); });
+}
+
+AttentionAndSum varlen_autograd(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
+                                const Tensor& k_offsets, bool causal, std::optional<double> scale, bool deterministic,
+                                std::int64_t window_left, std::int64_t window_right) {
+  const Setting setting{causal, scale, deterministic, window_left, window_right};
+  const Documents documents{q_offsets, k_offsets};
+  if (any_tangent(q, k, v)) {
+    varlen_meta(q, k, v, documents, setting);
+    return varlen_by_torch(q, k, v, documents, setting);
+  }
+  return recorded(q, k, v, documents, setting, [&] {
+    return call_varlen_attention(q, k, v, q_offsets, k_offsets, causal, scale, deterministic, window_left,
+                                 window_right);
+  });
+}
+
+AttentionGradients varlen_backward_autograd(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
+                                            const Tensor& o, const Tensor& lse, const Tensor& q_offsets,
+                                            const Tensor& k_offsets, bool causal, std::optional<double> scale,
+                                            bool deterministic, std::int64_t window_left, std::int64_t window_right) {
+  if (torch::autograd::compute_requires_grad(d_o, q, k, v) || any_tangent(d_o, q, k, v)) {
+    const Setting setting{causal, scale, deterministic, window_left, window_right};
+    varlen_backward_meta({d_o, q, k, v, o, lse}, {q_offsets, k_offsets}, setting);
+    return varlen_gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, {q_offsets, k_offsets}, setting);
+  }
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return call_varlen_attention_backward(d_o, q, k, v, o, lse, q_offsets, k_offsets, causal, scale, deterministic,
+                                        window_left, window_right);
+}
+
+AttentionAndSum varlen_autocast(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
+                                const Tensor& k_offsets, bool causal, std::optional<double> scale, bool deterministic,
+                                std::int64_t window_left, std::int64_t window_right) {
+  const auto device = q.device().type();
+  const c10::impl::ExcludeDispatchKeyGuard without(
+      c10::DispatchKeySet({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}));
+  const auto type = at::autocast::get_autocast_dtype(device);
+  const auto cast = [&](const Tensor& x) { return at::autocast::cached_cast(type, x, device); };
+  return call_varlen_attention(cast(q), cast(k), cast(v), q_offsets, k_offsets, causal, scale, deterministic,
+                               window_left, window_right);
 }
 
 AttentionGradients backward_autograd(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -379,12 +591,33 @@ AttentionGradients call_attention_backward(const Tensor& d_o, const Tensor& q, c
   return op.call(d_o, q, k, v, o, lse, causal, scale, deterministic, window_left, window_right);
 }
 
+AttentionAndSum call_varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
+                                      const Tensor& k_offsets, bool causal, std::optional<double> scale,
+                                      bool deterministic, std::int64_t window_left, std::int64_t window_right) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("ridgeline::varlen_attention", "")
+                             .typed<decltype(call_varlen_attention)>();
+  return op.call(q, k, v, q_offsets, k_offsets, causal, scale, deterministic, window_left, window_right);
+}
+AttentionGradients call_varlen_attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
+                                                  const Tensor& o, const Tensor& lse, const Tensor& q_offsets,
+                                                  const Tensor& k_offsets, bool causal, std::optional<double> scale,
+                                                  bool deterministic, std::int64_t window_left,
+                                                  std::int64_t window_right) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("ridgeline::varlen_attention_backward", "")
+                             .typed<decltype(call_varlen_attention_backward)>();
+  return op.call(d_o, q, k, v, o, lse, q_offsets, k_offsets, causal, scale, deterministic, window_left, window_right);
+}
+
 void register_attention(torch::Library& library, c10::DispatchKey key) {
   switch (key) {
     case c10::DispatchKey::CPU:
     case c10::DispatchKey::CUDA:
       library.impl("attention", attention);
       library.impl("attention_backward", attention_backward);
+      library.impl("varlen_attention", varlen_attention);
+      library.impl("varlen_attention_backward", varlen_attention_backward);
       return;
     case c10::DispatchKey::Meta:
       library.impl("attention",
@@ -398,13 +631,31 @@ void register_attention(torch::Library& library, c10::DispatchKey key) {
                                    bool deterministic, std::int64_t window_left, std::int64_t window_right) {
             return backward_meta({d_o, q, k, v, o, lse}, {causal, scale, deterministic, window_left, window_right});
           });
+      library.impl("varlen_attention", [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
+                                          const Tensor& k_offsets, bool causal, std::optional<double> scale,
+                                          bool deterministic, std::int64_t window_left, std::int64_t window_right) {
+        return varlen_meta(q, k, v, {q_offsets, k_offsets}, {causal, scale, deterministic, window_left, window_right});
+      });
+      library.impl(
+          "varlen_attention_backward",
+          [](const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
+             const Tensor& q_offsets, const Tensor& k_offsets, bool causal, std::optional<double> scale,
+             bool deterministic, std::int64_t window_left, std::int64_t window_right) {
+            return varlen_backward_meta({d_o, q, k, v, o, lse}, {q_offsets, k_offsets},
+                                        {causal, scale, deterministic, window_left, window_right});
+          });
       return;
     case c10::DispatchKey::Autograd:
       library.impl("attention", attention_autograd);
       library.impl("attention_backward", backward_autograd);
+      library.impl("varlen_attention", varlen_autograd);
+      library.impl("varlen_attention_backward", varlen_backward_autograd);
       return;
     case c10::DispatchKey::AutocastCPU:
-    case c10::DispatchKey::AutocastCUDA: library.impl("attention", attention_autocast); return;
+    case c10::DispatchKey::AutocastCUDA:
+      library.impl("attention", attention_autocast);
+      library.impl("varlen_attention", varlen_autocast);
+      return;
     default: return;
   }
 }

@@ -106,6 +106,11 @@ constexpr const char* kSchemas[] = {
     "attention_backward(Tensor d_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, bool causal=False, "
     "float? scale=None, bool deterministic=False, int window_left=-1, int window_right=-1) -> "
     "(Tensor d_q, Tensor d_k, Tensor d_v)",
+    "varlen_attention(Tensor q, Tensor k, Tensor v, Tensor q_offsets, Tensor k_offsets, bool causal=False, "
+    "float? scale=None, bool deterministic=False, int window_left=-1, int window_right=-1) -> (Tensor o, Tensor lse)",
+    "varlen_attention_backward(Tensor d_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor q_offsets, "
+    "Tensor k_offsets, bool causal=False, float? scale=None, bool deterministic=False, int window_left=-1, "
+    "int window_right=-1) -> (Tensor d_q, Tensor d_k, Tensor d_v)",
 };
 
 void register_all(torch::Library& library, c10::DispatchKey key) {

@@ -818,6 +818,39 @@ TEST(CudaRope, APositionOutsideOfTheTableMakesItsTokenNoNumber) {
   }
 }
 
+// Offsets of documents that fall or leave the rows are those of the nearest that are possible, forward and backward,
+// and nothing outside is written.
+TEST(CudaAttention, TakesWrongOffsetsForTheNearest) {
+  const auto stream = gpu::Stream::create(the_device());
+  ASSERT_TRUE(stream);
+  using Offsets = std::vector<double>;
+  const std::pair<Offsets, Offsets> of_queries[] = {{{-5, 90, 20, 200, 1000, 60}, {0, 90, 90, 200, 300, 300}},
+                                                    {{40, 0, 1e9, 3, 7, 9}, {40, 40, 300, 300, 300, 300}}};
+  const std::pair<Offsets, Offsets> of_keys[] = {{{10, 150, 149, -1e9, 260, 999}, {10, 150, 150, 150, 260, 270}},
+                                                 {{-1, 100, 100, 5, 2e9, 0}, {0, 100, 100, 100, 270, 270}}};
+  for (const char* entry : {"attention", "attention_backward"}) {
+    const ops::Operator& op = **ops::find_operator(entry);
+    const ops::Implementation& own = **ops::find_implementation(op, std::string("cuda_") + entry);
+    for (const char* words : {"dim=64 mask=causal", "dim=128", "dim=128 keys_left=70 keys_right=9"}) {
+      const ops::Problem problem = *op.bind(
+          *record::parse_case(fmt::format("{} heads=4 kv_heads=2 q_len=300 k_len=270 documents=5 {}", entry, words)));
+      if (const auto why = ops::why_not(own, problem, ops::device_info(stream->view()))) GTEST_SKIP() << *why;
+      const std::size_t at = *problem.position("q_offsets");
+      for (std::size_t i = 0; i < std::size(of_queries); ++i) {
+        Operands right = make_operands(problem, kAwkward, 3), after = make_operands(problem, kAwkward, 3);
+        right.all[at].assign(of_queries[i].second), right.all[at + 1].assign(of_keys[i].second);
+        after.all[at].assign(of_queries[i].first), after.all[at + 1].assign(of_keys[i].first);
+        const auto device = GpuOperands::upload(the_device(), after, stream->handle());
+        ASSERT_TRUE(device);
+        ASSERT_TRUE(own.run(problem, {device->views(), after.scalars}, stream->view()));
+        ASSERT_TRUE(device->download(after, stream->handle()));
+        after.all[at].assign(of_queries[i].second), after.all[at + 1].assign(of_keys[i].second);
+        EXPECT_EQ(judge(op, problem, right, after, 3), "") << problem.problem_case.text() << " " << i;
+      }
+    }
+  }
+}
+
 // A call makes its device's context current, and leaves the caller's as it found it.
 // Offsets that fall or leave the rows are those of the nearest that are possible, and nothing else is written.
 TEST(CudaGroupedQuantize, TakesWrongOffsetsForTheNearest) {

@@ -1,5 +1,6 @@
 // What is particular to the gradients of attention: that they are the derivatives of the forward, rows without keys,
 // strides in any order, values that are not finite, and what the arguments' check says.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -82,12 +83,16 @@ struct Problem {
 // The gradients that the forward's entry names, against differences of its fp64 reference.
 class AttentionGradients {
  public:
-  explicit AttentionGradients(const std::string& words)
-      : op_(**ops::find_operator("attention")), problem_(*op_.bind(*record::parse_case(words))), memory_(problem_) {
+  explicit AttentionGradients(const std::string& words, const std::vector<std::vector<double>>& offsets = {})
+      : op_(**ops::find_operator("attention")),
+        problem_(*op_.bind(*record::parse_case(words))),
+        memory_(problem_),
+        output_(*problem_.position("o")) {
     for (std::size_t i = 0; i < 3; ++i) fill(memory_.views[i], static_cast<unsigned>(5 * i));
+    for (std::size_t i = 0; i < offsets.size(); ++i) numerics::from_doubles(offsets[i], memory_.views[3 + i]);
     ops::Call forward = call_of(memory_.views);
     EXPECT_TRUE(dispatch::launch(op_, forward, Stream::cpu()).ok());
-    upstream_ = numerics::to_doubles(memory_.views[3]);
+    upstream_ = numerics::to_doubles(memory_.views[output_]);
     for (std::size_t e = 0; e < upstream_.size(); ++e) upstream_[e] = eighths(e, 11);
   }
 
@@ -100,9 +105,10 @@ class AttentionGradients {
       return copy;
     };
     memory.reserve(4);
-    const TensorView d_o = like(memory_.views[3]);
+    const TensorView d_o = like(memory_.views[output_]);
     numerics::from_doubles(upstream_, d_o);
-    const std::vector<TensorView> found = {like(memory_.views[0]), like(memory_.views[1]), like(memory_.views[2])};
+    std::vector<TensorView> found = {like(memory_.views[0]), like(memory_.views[1]), like(memory_.views[2])};
+    found.resize(output_);  // offsets have no gradient
     const auto calls =
         ops::backward_calls(op_, problem_, {memory_.views}, std::vector<TensorView>{d_o, TensorView()}, found);
     ASSERT_TRUE(calls.ok()) << calls.error().text();
@@ -153,6 +159,7 @@ class AttentionGradients {
   const ops::Operator& op_;
   ops::Problem problem_;
   OperandMemory memory_;
+  std::size_t output_;
   std::vector<double> upstream_;
 };
 
@@ -163,6 +170,12 @@ TEST(AttentionBackward, GivesTheDerivativesOfTheForward) {
         fmt::format("attention batch=1 heads=4 kv_heads=2 q_len=5 k_len=7 dim=6 dtype=f16 mask={}", mask))
         .compare();
   }
+}
+
+TEST(AttentionBackward, GivesTheDerivativesOfDocuments) {
+  AttentionGradients("attention heads=4 kv_heads=2 q_len=9 k_len=11 dim=6 dtype=f16 mask=causal documents=2",
+                     {{0, 4, 8}, {1, 6, 11}})
+      .compare();
 }
 
 TEST(AttentionBackward, ThereIsNoGradientThroughTheLogSumAndNoneAlone) {
@@ -277,6 +290,46 @@ TEST(AttentionBackward, AWindowThatIsOffByOneIsFound) {
         "keys_left=21 keys_right=14", "keys_left=21", "keys_right=13", "mask=causal keys_left=21"}) {
     EXPECT_NE(judged_in_window(wrong), "") << wrong;
   }
+}
+
+// Gradients of a kernel for other offsets or another mask, or of a log-sum-exp that is stale, judged by the right ones.
+struct Documents {
+  std::vector<double> of_queries = {0, 40, 70, 120}, of_keys = {0, 30, 90, 150};
+  const char* mask = "mask=causal";
+  float stale = 0;  // added to the log-sum-exp of the first document's last query
+};
+std::string judged_of_documents(const Documents& wrong) {
+  const ops::Operator& op = **ops::find_operator("attention_backward");
+  const auto problem = [&](const char* with) {
+    return *op.bind(*record::parse_case(
+        fmt::format("attention_backward heads=2 kv_heads=1 q_len=120 k_len=150 dim=64 documents=3 {}", with)));
+  };
+  const auto operands = [&](const Documents& of) {
+    Operands made = make_operands(problem(of.mask), kPacked, 4);
+    std::vector<double> sums = made.all[4].values();
+    sums[39] += of.stale;
+    made.all[4].assign(sums);
+    made.all[6].assign(of.of_queries);
+    made.all[7].assign(of.of_keys);
+    return made;
+  };
+  const Operands before = operands({}), after = operands(wrong);
+  const ops::Implementation& tiles = **ops::find_implementation(op, "cpu_tiles");
+  const Status status = tiles.run(problem(wrong.mask), {after.views(), after.scalars}, Stream::cpu());
+  return status ? judge(op, problem("mask=causal"), before, after, 4) : status.error().text();
+}
+
+TEST(AttentionBackward, ADocumentThatIsOffByARowIsFound) {
+  EXPECT_EQ(judged_of_documents({}), "");
+  EXPECT_NE(judged_of_documents({.mask = "mask=full"}), "");
+  EXPECT_NE(judged_of_documents({.of_keys = {0, 30, 90, 149}}), "") << "its last key is lost";
+  EXPECT_NE(judged_of_documents({.of_keys = {0, 31, 90, 150}}), "") << "a key of its neighbour";
+  EXPECT_NE(judged_of_documents({.of_queries = {0, 40, 71, 120}}), "") << "a query of its neighbour";
+  EXPECT_NE(judged_of_documents({.of_queries = {0, 40, 70, 119}}), "") << "its last row is lost";
+  EXPECT_NE(judged_of_documents({.of_queries = {0, 120, 120, 120}, .of_keys = {0, 150, 150, 150}}), "");
+  EXPECT_NE(judged_of_documents({.stale = 0.05f}), "");
+  EXPECT_NE(judged_of_documents({.of_queries = {0, 40, 39, 120}}).find("q_offsets: offset 2 is 39, after 40"),
+            std::string::npos);
 }
 
 TEST(AttentionBackward, WeightsBelowTheNormalNumbersMayBeZero) {

@@ -223,7 +223,7 @@ TEST(Attention, OneMaskIsOneCase) {
     args.causal = causal, args.window_left = left, args.window_right = right;
     const auto call = ops::attention::make_call(args);
     const std::vector<std::int64_t> values(call->values.begin(), call->values.end());
-    return std::vector<std::int64_t>(values.end() - 3, values.end());
+    return std::vector<std::int64_t>(values.end() - 4, values.end() - 1);
   };
   using Mask = std::vector<std::int64_t>;
   EXPECT_EQ(case_of(false, -1, -1), (Mask{0, 0, 0}));
@@ -245,7 +245,7 @@ TEST(Attention, CountsThePairsThatSeeEachOther) {
         s.window = ops::attention::window_of(false, left, right, q_len, k_len);
         double pairs = 0;
         for (std::int64_t i = 0; i < q_len; ++i) {
-          const std::vector<std::int64_t> keys = ops::attention::keys_seen(s, i);
+          const std::vector<std::int64_t> keys = ops::attention::keys_seen(s, {}, i);
           const ops::attention::Range range = s.keys_of(i);
           pairs += static_cast<double>(keys.size());
           ASSERT_EQ(range.end - range.begin, static_cast<std::int64_t>(keys.size()));
@@ -282,6 +282,126 @@ TEST(Attention, AWindowThatIsOffByOneIsFound) {
     const std::string words = fmt::format("heads=2 kv_heads=1 q_len=90 k_len=130 dim=64 {}", wrong);
     EXPECT_NE(judged_as(words.c_str(), right), "") << wrong;
   }
+}
+
+// Documents in one sequence, of four heads and two of k and v; offsets as they are given.
+struct Packed {
+  Tensor q, k, v, o;
+  std::vector<float> sums;
+  std::vector<std::int32_t> q_offsets, k_offsets;
+  AttentionArgs args;
+
+  Packed(std::vector<std::int32_t> of_queries, std::vector<std::int32_t> of_keys, std::int64_t q_len,
+         std::int64_t k_len)
+      : q(1, q_len, 4, 64, false, 1),
+        k(1, k_len, 2, 64, true, 2),
+        v(1, k_len, 2, 64, false, 3),
+        o(1, q_len, 4, 64, true, 4),
+        sums(static_cast<std::size_t>(4 * q_len), -7.0f),
+        q_offsets(std::move(of_queries)),
+        k_offsets(std::move(of_keys)) {
+    args = {q.view, k.view, v.view, o.view, TensorView::contiguous(sums.data(), DType::kF32, {1, 4, q_len})};
+    const auto offsets = [](std::vector<std::int32_t>& of) {
+      return TensorView::contiguous(of.data(), DType::kI32, {static_cast<std::int64_t>(of.size())});
+    };
+    args.q_offsets = offsets(q_offsets);
+    args.k_offsets = offsets(k_offsets);
+  }
+};
+
+TensorView rows_of(TensorView view, std::int64_t first, std::int64_t end) {
+  view.data = static_cast<char*>(view.data) + size_bytes(view.dtype, first * view.stride[1]);
+  view.shape[1] = end - first;
+  return view;
+}
+
+TEST(Attention, APackedDocumentIsThatDocumentAlone) {
+  for (const bool causal : {false, true}) {
+    for (const std::int64_t left : {-1, 20}) {
+      Packed all({2, 35, 35, 80, 150}, {0, 40, 70, 70, 161}, 153, 170);
+      all.args.causal = causal, all.args.window_left = left;
+      ASSERT_TRUE(attention(all.args, Stream::cpu(3)).ok());
+      const std::vector<double> o = all.o.values();
+      for (std::size_t n = 0; n + 1 < all.q_offsets.size(); ++n) {
+        const std::int64_t first = all.q_offsets[n], end = all.q_offsets[n + 1];
+        if (first == end) continue;
+        Tensor alone(1, end - first, 4, 64, false, 9);
+        std::vector<float> sums(static_cast<std::size_t>(4 * (end - first)));
+        AttentionArgs args = all.args;
+        args.q = rows_of(all.q.view, first, end), args.o = alone.view;
+        args.k = rows_of(all.k.view, all.k_offsets[n], all.k_offsets[n + 1]);
+        args.v = rows_of(all.v.view, all.k_offsets[n], all.k_offsets[n + 1]);
+        args.log_sum_exp = TensorView::contiguous(sums.data(), DType::kF32, {1, 4, end - first});
+        args.q_offsets = args.k_offsets = TensorView();
+        ASSERT_TRUE(attention(args, Stream::cpu()).ok());
+        const std::vector<double> right = alone.values();
+        for (std::size_t e = 0; e < right.size(); ++e) {
+          ASSERT_EQ(o[static_cast<std::size_t>(first) * 4 * 64 + e], right[e]) << n << ", " << e;
+        }
+        for (std::int64_t h = 0; h < 4; ++h) {
+          for (std::int64_t i = first; i < end; ++i) {
+            ASSERT_EQ(all.sums[static_cast<std::size_t>(h * 153 + i)],
+                      sums[static_cast<std::size_t>(h * (end - first) + i - first)]);
+          }
+        }
+      }
+      for (const std::int64_t i : {0, 1, 150, 152}) {  // of no document
+        EXPECT_EQ(o[static_cast<std::size_t>(i) * 4 * 64], 0.0) << i;
+        EXPECT_EQ(all.sums[static_cast<std::size_t>(i)], -std::numeric_limits<float>::infinity()) << i;
+      }
+    }
+  }
+}
+
+TEST(Attention, WrongOffsetsAreSaidBeforeAnythingIsWritten) {
+  const auto error = [](std::vector<std::int32_t> of_queries, std::vector<std::int32_t> of_keys) {
+    Packed packed(std::move(of_queries), std::move(of_keys), 30, 20);
+    const Tensor untouched(1, 30, 4, 64, true, 4);
+    const Status status = attention(packed.args, Stream::cpu());
+    EXPECT_EQ(packed.o.values(), untouched.values());
+    EXPECT_EQ(packed.sums, std::vector<float>(4 * 30, -7.0f));
+    return status.ok() ? std::string() : status.error().text();
+  };
+  EXPECT_NE(error({0, 9, 8}, {0, 5, 20}).find("q_offsets: offset 2 is 8, after 9 and of 30 rows"), std::string::npos);
+  EXPECT_NE(error({0, 9, 30}, {0, 5, 21}).find("k_offsets: offset 2 is 21, after 5 and of 20 rows"), std::string::npos);
+  EXPECT_NE(error({-1, 9, 30}, {0, 5, 20}).find("offset 0 is -1"), std::string::npos);
+  EXPECT_NE(error({0, 9, 30}, {0, 20}).find("3 q_offsets and 2 k_offsets"), std::string::npos);
+  EXPECT_NE(error({0}, {0}).find("0 groups"), std::string::npos);
+  Packed packed({0, 30}, {0, 20}, 30, 20);
+  packed.args.k_offsets = TensorView();
+  const Status status = attention(packed.args, Stream::cpu());
+  EXPECT_NE(status.error().text().find("k_offsets is missing"), std::string::npos) << status.error().text();
+  Problem batch(30, 20, false, false);  // of two sequences
+  batch.args.q_offsets = packed.args.q_offsets, batch.args.k_offsets = packed.args.q_offsets;
+  EXPECT_NE(attention(batch.args, Stream::cpu()).error().text().find("in a batch of 2"), std::string::npos);
+}
+
+TEST(Attention, ADocumentThatIsOffByARowIsFound) {
+  const ops::Operator& op = **ops::find_operator("attention");
+  const ops::Implementation& tiles = **ops::find_implementation(op, "cpu_tiles");
+  const auto judged = [&](const char* mask, const std::vector<double>& of_queries, const std::vector<double>& of_keys) {
+    const auto problem = [&](const char* with) {
+      return *op.bind(*record::parse_case(
+          fmt::format("attention heads=2 kv_heads=1 q_len=120 k_len=150 dim=64 documents=3 {}", with)));
+    };
+    const auto operands = [&](const std::vector<double>& q, const std::vector<double>& k) {
+      Operands made = make_operands(problem("mask=causal"), kPacked, 4);
+      made.all[3].assign(q);
+      made.all[4].assign(k);
+      return made;
+    };
+    const Operands before = operands({0, 40, 70, 120}, {0, 30, 90, 150}), after = operands(of_queries, of_keys);
+    const Status status = tiles.run(problem(mask), {after.views(), after.scalars}, Stream::cpu());
+    return status ? judge(op, problem("mask=causal"), before, after, 4) : status.error().text();
+  };
+  EXPECT_EQ(judged("mask=causal", {0, 40, 70, 120}, {0, 30, 90, 150}), "");
+  EXPECT_NE(judged("mask=full", {0, 40, 70, 120}, {0, 30, 90, 150}), "");
+  EXPECT_NE(judged("mask=causal keys_left=50", {0, 40, 70, 120}, {0, 30, 90, 150}), "");
+  EXPECT_NE(judged("mask=causal", {0, 40, 70, 120}, {0, 30, 90, 149}), "") << "its last key is lost";
+  EXPECT_NE(judged("mask=causal", {0, 40, 70, 120}, {0, 30, 91, 150}), "") << "a key of its neighbour";
+  EXPECT_NE(judged("mask=causal", {0, 40, 71, 120}, {0, 30, 90, 150}), "") << "a query of its neighbour";
+  EXPECT_NE(judged("mask=causal", {0, 40, 70, 119}, {0, 30, 90, 150}), "") << "its last row is lost";
+  EXPECT_NE(judged("mask=causal", {0, 120, 120, 120}, {0, 150, 150, 150}), "") << "all see each other";
 }
 
 TEST(Attention, SaysWhatIsWrongWithItsArguments) {

@@ -689,7 +689,7 @@ TEST(AttentionPlan, TheScaleFollowsTheCallAndTheUsualOneIsTheNumberThatItAlwaysW
     const Problem problem = problem_of(fmt::format("attention dim={} mask=causal", dim));
     const ResolvedPlan plan = plan_of(kAttention, problem, dense_views(problem));
     const auto& parts = plan.kernels.at(0).parameters.back().parts;
-    const record::ResolvedArgument& scale = parts.at(parts.size() - 3);  // the ends of a window follow
+    const record::ResolvedArgument& scale = parts.at(10);  // the ends of a window follow
     EXPECT_EQ(scale.kind, record::ResolvedArgument::Kind::kFormula);
     EXPECT_EQ(std::bit_cast<float>(static_cast<std::uint32_t>(scale.bits)),
               static_cast<float>(1.4426950408889634 / std::sqrt(static_cast<double>(dim))));
@@ -699,8 +699,10 @@ TEST(AttentionPlan, TheScaleFollowsTheCallAndTheUsualOneIsTheNumberThatItAlwaysW
 TEST(AttentionPlan, AWindowIsABuildOfItsOwnWithItsEnds) {
   const auto ends = [](const char* source, const char* words) {
     const Problem problem = problem_of(words);
-    const auto& parts = plan_of(source, problem, dense_views(problem)).kernels.back().parameters.back().parts;
-    return std::vector<std::uint64_t>{parts.at(parts.size() - 2).bits, parts.back().bits};
+    const ResolvedPlan plan = plan_of(source, problem, dense_views(problem));
+    const auto& parts = plan.kernels.back().parameters.back().parts;
+    const std::size_t at = problem.problem_case.op == "attention" ? 11 : 30;
+    return std::vector<std::uint64_t>{parts.at(at).bits, parts.at(at + 1).bits};
   };
   const auto defines = [](const char* source, const char* words) {
     const Problem problem = problem_of(words);
@@ -722,6 +724,32 @@ TEST(AttentionPlan, AWindowIsABuildOfItsOwnWithItsEnds) {
     EXPECT_THAT(defines(source, words("mask=causal").c_str()), testing::Contains("RIDGE_WINDOW=0"));
     EXPECT_THAT(defines(source, words("mask=causal").c_str()), testing::Contains("RIDGE_CAUSAL=1"));
   }
+}
+
+TEST(AttentionPlan, DocumentsAreCutInFrontOfTheKernel) {
+  const auto plan = [](const char* source, const char* words) {
+    const Problem problem = problem_of(words);
+    return plan_of(source, problem, dense_views(problem));
+  };
+  const ResolvedPlan forward =
+      plan("ops/attention/cuda_attention.cu", "attention heads=4 kv_heads=2 q_len=500 k_len=300 dim=128 documents=5");
+  EXPECT_THAT(symbols(forward), ElementsAre("ridge_attention_documents", "ridge_attention"));
+  EXPECT_EQ(forward.kernels[0].parameters.at(0).bytes, 32u) << "DocumentOffsets";
+  EXPECT_EQ(forward.kernels[1].grid[0], 40u) << "no more than 3 + 5 + 2 tiles of 4 heads";
+  ASSERT_EQ(forward.workspaces.size(), 1u);
+  EXPECT_EQ(forward.workspaces[0].bytes, 32u * 11);
+  EXPECT_THAT(symbols(plan("ops/attention/cuda_attention.cu", "attention dim=128")), ElementsAre("ridge_attention"));
+  const ResolvedPlan backward =
+      plan("ops/attention/backward/cuda_attention_backward.cu",
+           "attention_backward heads=4 kv_heads=2 q_len=500 k_len=300 dim=128 documents=5 deterministic=1");
+  EXPECT_THAT(symbols(backward), ElementsAre("ridge_attention_backward_documents", "ridge_attention_backward_prepare",
+                                             "ridge_attention_backward", "ridge_attention_backward_finish"));
+  EXPECT_EQ(backward.kernels[1].grid[0], 14u) << "7 + 5 + 2 blocks of 64 queries";
+  EXPECT_EQ(backward.kernels[2].grid[0], 18u) << "2 + 5 + 2 blocks of keys of two heads";
+  ASSERT_EQ(backward.workspaces.size(), 6u);
+  EXPECT_EQ(backward.workspaces[2].bytes, 32768u * 14 * 4);
+  EXPECT_EQ(backward.workspaces[4].bytes, 32u * 10);
+  EXPECT_EQ(backward.workspaces[5].bytes, 8u * 15);
 }
 
 TEST(AttentionPlan, RefusesWhatItCannotReadWithTheValues) {
@@ -754,11 +782,11 @@ TEST(AttentionBackwardPlan, ThreeLaunchesShareTheirSumsInScratchMemory) {
   EXPECT_EQ(plain.kernels[0].grid[1], 8u) << "heads of both sequences";
   EXPECT_EQ(plain.kernels[1].grid[0], 12u) << "three blocks of keys of four heads";
   EXPECT_EQ(plain.kernels[1].shared_bytes, 197888u);
-  ASSERT_EQ(plain.workspaces.size(), 4u);
+  ASSERT_EQ(plain.workspaces.size(), 6u);
   EXPECT_EQ(plain.workspaces[0].bytes, 64u * 64 * 4);
   EXPECT_EQ(plain.workspaces[2].bytes, 64u * 64 * 128 * 4) << "dQ in fp32";
   EXPECT_EQ(plain.workspaces[3].bytes, 0u);
-  EXPECT_EQ(plain.kernels[0].parameters.at(0).bytes, 208u) << "AttentionBackwardView";
+  EXPECT_EQ(plain.kernels[0].parameters.at(0).bytes, 288u) << "AttentionBackwardView";
   const ResolvedPlan ordered = plan("dim=64 deterministic=1 mask=causal");
   EXPECT_EQ(ordered.kernels[0].grid[0], 4u) << "blocks of 128 queries";
   EXPECT_EQ(ordered.kernels[1].shared_bytes, 198912u);

@@ -454,6 +454,19 @@ def check_attention(mesh):
         shards = [distribute_tensor(t.detach(), mesh, [Shard(1)]) for t in leaves]
         same(ops.attention(*shards, causal, None, False, *(window or ())), (want.detach(), lse.detach()), 45, "length")
     assert refused > 50
+    # Documents: heads in shards.
+    of = torch.tensor([0, 3, 3, 8], dtype=torch.int32)
+    leaves = [torch.randn(8, heads, 16).bfloat16().requires_grad_() for heads in (4, 2, 2)]
+    want = rt.varlen_attention(*leaves, of, of, causal=True)
+    upstream = torch.randn_like(want)
+    shards = [distribute_tensor(t.detach(), mesh, [Shard(1)]).requires_grad_() for t in leaves]
+    places = [distribute_tensor(of, mesh, [Replicate()])] * 2
+    with CommDebugMode() as comm:
+        found = rt.varlen_attention(*shards, *places, causal=True)
+    assert not comm.get_total_counts() and found.placements == (Shard(1),)
+    same((found,), (want.detach(),), 45, "documents")
+    whole = distribute_tensor(upstream, mesh, [Replicate()])
+    same(torch.autograd.grad(found, shards, whole), torch.autograd.grad(want, leaves, upstream), 35, "documents")
     q, k, v = (distribute_tensor(torch.randn(2, heads, 6, 64).bfloat16(), mesh, [Shard(1)]) for heads in (4, 2, 2))  # GPUs have kernels for heads of 64
     assert rt.sdpa_refusal(q, k, v, is_causal=True, enable_gqa=True) is None
     same(rt.sdpa(q, k, v, is_causal=True, enable_gqa=True), rt.sdpa(*(t.full_tensor() for t in (q, k, v)), is_causal=True, enable_gqa=True), 60, "sdpa")

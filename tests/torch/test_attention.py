@@ -247,6 +247,180 @@ def test_the_log_sum_exp_has_no_gradient_and_says_so(device):
     assert q.grad is not None
 
 
+# ---- Packed documents
+
+
+def offsets(*lengths, device="cpu", first=0):
+    return torch.tensor([first, *lengths], dtype=torch.int32, device=device).cumsum(0, dtype=torch.int32)
+
+
+LENGTHS = {  # of queries and keys
+    "equal": ((100, 1, 260, 0, 37), (100, 1, 260, 0, 37)),
+    "others": ((40, 0, 130, 7), (90, 20, 0, 300)),
+    "many": ((3,) * 50, (5,) * 50),
+}
+
+
+def packed(device, dtype, lengths, heads=(4, 2), dim=64):
+    of_queries, of_keys = (offsets(*one, device=device) for one in LENGTHS[lengths])
+    tokens, keys = int(of_queries[-1]), int(of_keys[-1])
+    qkv = randn(tokens + keys, heads[0] + 2 * heads[1], dim, dtype=dtype, device=device)
+    leaves = qkv[:tokens, : heads[0]], qkv[tokens:, heads[0] : heads[0] + heads[1]], qkv[tokens:, heads[0] + heads[1] :]
+    return [x.detach().requires_grad_() for x in leaves], of_queries, of_keys
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("lengths", LENGTHS)
+@pytest.mark.parametrize("causal,window", [(False, None), (True, None), (True, (30, None)), (False, (20, 9))], ids=str)
+@pytest.mark.parametrize("dim", [64, 128, 40])
+def test_documents_and_their_gradients(device, dtype, lengths, causal, window, dim):
+    leaves, of_queries, of_keys = packed(device, dtype, lengths, dim=dim)
+    out, lse = rt.varlen_attention(*leaves, of_queries, of_keys, causal=causal, window=window, return_lse=True)
+    if dim in (64, 128) and device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == 9:
+        assert rt.last_used("attention").startswith("cuda_attention")
+    assert out.shape == leaves[0].shape and out.is_contiguous() and lse.shape == (4, out.shape[0]) and lse.dtype == torch.float32
+    grad = torch.randn_like(out)
+    ends = (-1, -1) if window is None else tuple(-1 if end is None else end for end in window)
+    for deterministic in (False, True):
+        again = rt.varlen_attention(*leaves, of_queries, of_keys, causal=causal, window=window, deterministic=deterministic)
+        assert torch.equal(again, out)
+        found = (out, *torch.autograd.grad(again, leaves, grad))
+        for n in range(len(of_queries) - 1):
+            rows, keys = slice(*of_queries[n : n + 2].tolist()), slice(*of_keys[n : n + 2].tolist())
+            if rows.stop == rows.start:
+                assert not found[2][keys].any() and not found[3][keys].any()
+                continue
+            if keys.stop == keys.start:
+                assert not out[rows].any() and (lse[:, rows] == -torch.inf).all() and not found[1][rows].any()
+                continue
+            of = [x.detach()[None, part] for x, part in zip((*leaves, grad), (rows, keys, keys, rows), strict=True)]
+            want = expected(*of, causal, window=ends)
+            check(lse[None, :, rows], want["lse"])
+            for have, part, name in zip(found, (rows, rows, keys, keys), ("out", "dq", "dk", "dv"), strict=True):
+                check(have[None, part], want[name])
+
+
+def test_tokens_of_no_document_are_zero(device):
+    leaves, _, _ = packed(device, torch.bfloat16, "equal")
+    of = offsets(100, 200, device=device, first=20)
+    out, lse = rt.varlen_attention(*leaves, of, of, causal=True, return_lse=True)
+    outside = torch.ones(len(out), dtype=torch.bool, device=device)
+    outside[20:320] = False
+    assert not out[outside].any() and (lse[:, outside] == -torch.inf).all() and lse[:, ~outside].isfinite().all()
+    gradients = torch.autograd.grad(out, leaves, torch.ones_like(out))
+    assert all(not one[outside].any() and one[~outside].any() for one in gradients)
+
+
+def test_the_check_finds_documents_that_are_wrong(on_cpu):
+    """One that sees its neighbour, a mask off by one, a last row that is lost; in backward a stale log-sum-exp, too."""
+    (q, k, v), of_queries, of_keys = packed("cpu", torch.bfloat16, "equal")
+    q, k, v = (x.detach() for x in (q, k, v))
+    grad, rows = torch.randn_like(q), slice(*of_queries[2:4].tolist())
+    want = expected(*(x[None, rows] for x in (q, k, v, grad)), True)
+    neighbour, short = of_keys.clone(), of_queries.clone()
+    neighbour[2] -= 1
+    short[3] -= 1
+    o, lse = ops.varlen_attention(q, k, v, of_queries, of_keys, True)
+    check(o[None, rows], want["out"])
+    for given, mask in (((of_queries, neighbour), (True,)), ((short, of_keys), (True,)), ((of_queries, of_keys), (False, None, False, -1, 1))):
+        with pytest.raises(AssertionError):
+            check(ops.varlen_attention(q, k, v, *given, *mask)[0][None, rows], want["out"])
+    right = (grad, q, k, v, o, lse, of_queries, of_keys, True)
+    for given in (right, (*right[:5], lse + 0.05, *right[6:]), (*right[:6], of_queries, neighbour, True), (*right[:6], short, of_keys, True)):
+        for name, found in zip(("dq", "dk", "dv"), ops.varlen_attention_backward(*given), strict=True):
+            with contextlib.nullcontext() if given is right else pytest.raises(AssertionError):
+                check(found[None, rows], want[name])
+
+
+def test_gradients_of_documents_match_differences(on_cpu):
+    of_queries, of_keys = offsets(2, 0, 3, first=1), offsets(3, 1, 2)
+    leaves = [torch.randn(n, h, 3, dtype=torch.double, requires_grad=True) for n, h in ((7, 2), (6, 1), (6, 1))]
+    for given in ({}, {"causal": True}, {"window": (1, 0)}):
+        def call(*x, given=given):
+            return rt.varlen_attention(*x, of_queries, of_keys, scale=0.7, **given)
+
+        assert torch.autograd.gradcheck(call, leaves, check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(call, leaves)
+    halves = [x.detach().bfloat16() for x in leaves]
+    testing.assert_snr(rt.varlen_attention(*(x.double() for x in halves), of_queries, of_keys, causal=True), rt.varlen_attention(*halves, of_queries, of_keys, causal=True), 40)
+
+
+DOCUMENTS_REFUSED = {
+    "a batch": (lambda q, k, v, a, b: rt.varlen_attention(q[None], k, v, a, b), ValueError, "give \\[tokens, heads, dim\\]"),
+    "offsets of 64 bits": (lambda q, k, v, a, b: rt.varlen_attention(q, k, v, a.long(), b), TypeError, "cu_seqlens_q is torch.int64; call .to\\(torch.int32\\)"),
+    "no documents": (lambda q, k, v, a, b: rt.varlen_attention(q, k, v, a[:1], b[:1]), ValueError, "where each document begins, and where the last one ends"),
+    "other documents": (lambda q, k, v, a, b: rt.varlen_attention(q, k, v, a, b[:-1]), ValueError, "cu_seqlens_q has 6 numbers and cu_seqlens_k 5"),
+    "other heads": (lambda q, k, v, a, b: rt.varlen_attention(q[:, :3], k, v, a, b), ValueError, "3 heads of q cannot share 2"),
+    "a window": (lambda q, k, v, a, b: rt.varlen_attention(q, k, v, a, b, window=3), ValueError, "varlen_attention: window=3; give \\(left, right\\)"),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS_REFUSED)
+def test_what_is_wrong_with_documents_is_said(on_cpu, name):
+    call, kind, message = DOCUMENTS_REFUSED[name]
+    leaves, of_queries, of_keys = packed("cpu", torch.bfloat16, "equal")
+    given = [x.detach() for x in (*leaves, of_queries, of_keys)]
+    for device in ("cpu", "meta"):
+        with pytest.raises(kind, match=message):
+            call(*(x.to(device) for x in given))
+    if name == "a window":
+        wrong = of_queries.clone()
+        wrong[2] = 7
+        with pytest.raises(ValueError, match="q_offsets: offset 2 is 7, after 100"):
+            rt.varlen_attention(*given[:3], wrong, of_keys)
+
+
+def test_pytorchs_own_checks_of_documents(on_cpu):
+    leaves, of_queries, of_keys = packed("cpu", torch.bfloat16, "many", dim=16)
+    given = [x.detach() for x in leaves]
+    for more in ((), (True, 0.5, True, 4, -1)):
+        torch.library.opcheck(ops.varlen_attention.default, (*given, of_queries, of_keys, *more))
+        out, lse = ops.varlen_attention(*given, of_queries, of_keys, *more)
+        torch.library.opcheck(ops.varlen_attention_backward.default, (torch.randn_like(out), *given, out, lse, of_queries, of_keys, *more))
+    torch.library.opcheck(ops.varlen_attention.default, (*leaves, of_queries, of_keys), test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
+
+
+def test_documents_compiled_cast_kept_and_counted(device):
+    leaves, of_queries, of_keys = packed(device, torch.bfloat16, "equal")
+    want = rt.varlen_attention(*leaves, of_queries, of_keys, causal=True, deterministic=True)
+    grad = torch.randn_like(want)
+    gradients = torch.autograd.grad(want, leaves, grad)
+    compiled = torch.compile(lambda *x: rt.varlen_attention(*x, causal=True, deterministic=True), fullgraph=True, backend="aot_eager", dynamic=True)
+    out = compiled(*leaves, of_queries, of_keys)
+    assert torch.equal(out, want)
+    assert all(torch.equal(a, b) for a, b in zip(torch.autograd.grad(out, leaves, grad), gradients, strict=True))
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
+        rt.varlen_attention(*leaves, of_queries, of_keys)
+    assert len(kept) == 7
+    with torch.autocast(device.type, dtype=torch.bfloat16):
+        assert torch.equal(rt.varlen_attention(*(x.detach().float() for x in leaves), of_queries, of_keys, causal=True), want)
+    with FlopCounterMode(display=False) as counter:
+        rt.varlen_attention(*leaves, of_queries, of_keys).sum().backward()
+    forward = 4 * 4 * 398 * 398 * 64 // 5
+    assert counter.get_total_flops() == forward + 5 * forward // 2
+
+
+def test_a_graph_takes_other_offsets_in_the_same_memory(on_gpu, device):
+    leaves, of_queries, _ = packed(device, torch.bfloat16, "equal", dim=128)
+    grad = torch.randn_like(leaves[0])
+
+    def step():
+        out = rt.varlen_attention(*leaves, of_queries, of_queries, causal=True, deterministic=True)
+        return (out, *torch.autograd.grad(out, leaves, grad))
+
+    step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step()
+    of_queries.copy_(offsets(7, 190, 3, 100, 98, device=device))
+    want = [x.detach().clone() for x in step()]
+    for x in captured:
+        x.detach().fill_(7)
+    graph.replay()
+    assert all(torch.equal(have, right) for have, right in zip(captured, want, strict=True))
+
+
 REFUSED = {
     "float32": (lambda q, k, v: rt.attention(q.float(), k.float(), v.float()), TypeError, "q is torch.float32; give torch.bfloat16 or torch.float16"),
     "two dtypes": (lambda q, k, v: rt.attention(q, k.half(), v), TypeError, "q is torch.bfloat16 and k torch.float16; cast one of them"),

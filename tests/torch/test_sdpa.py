@@ -266,9 +266,23 @@ def test_a_sliding_window_of_transformers(device, queries, keys, causal):
         rt.hf_attention(Layer(), q, k, v, None, sliding_window=0)
 
 
+@pytest.mark.parametrize("window", [None, 3])
+def test_packed_documents_of_transformers(device, window):
+    of = torch.tensor([0, 4, 4, 11], dtype=torch.int32, device=device)
+    q, k, v = (x[:1] for x in operands(device, 11, 11, heads=(4, 2)))
+    with rt.use_sdpa(strict=True) as seen:
+        out, _ = rt.hf_attention(Layer(), q, k, v, None, scaling=0.2, cu_seq_lens_q=of, cu_seq_lens_k=of, max_length_q=7, max_length_k=7, sliding_window=window)
+    assert seen.ours == 1 and out.shape == (1, 11, 4, 64)
+    for rows in (slice(0, 4), slice(4, 11)):
+        want, _ = rt.hf_attention(Layer(), *(x[:, :, rows] for x in (q, k, v)), None, scaling=0.2, sliding_window=window)
+        testing.assert_snr(want.double(), out[:, rows], 45)
+    with pytest.raises(NotImplementedError, match="packed documents, and torch.float32"):
+        rt.hf_attention(Layer(), q.float(), k.float(), v.float(), None, cu_seq_lens_q=of, cu_seq_lens_k=of)
+
+
 @pytest.mark.parametrize(
     "given,message",
-    [({"softcap": 30.0}, "softcap is given"), ({"s_aux": torch.zeros(4)}, "sinks"), ({"cu_seq_lens_q": torch.zeros(2)}, "packed documents"),
+    [({"softcap": 30.0}, "softcap is given"), ({"s_aux": torch.zeros(4)}, "sinks"), ({"cu_seq_lens_q": torch.zeros(2)}, "packed documents of a batch of 2 by cu_seq_lens_q"),
      ({"output_attentions": True}, "'eager'")],
     ids=str,
 )  # fmt: skip

@@ -9,7 +9,7 @@ _library.load()
 
 from . import checkpoints  # noqa: E402, F401
 from .adamw import AdamW  # noqa: E402
-from .heads import Attention, attention  # noqa: E402
+from .heads import Attention, attention, varlen_attention  # noqa: E402
 from ._recipe import DelayedScaling, Recipe, recipe, recipes  # noqa: E402
 from .coded import activation_quantize, rms_norm_quantize  # noqa: E402
 from .config import QuantConfig  # noqa: E402
@@ -118,4 +118,5 @@ __all__ = [
     "unswap",
     "update_scales",
     "use_sdpa",
+    "varlen_attention",
 ]

@@ -61,6 +61,16 @@ def _attention_backward(d_o: Shape, q: Shape, k: Shape, v: Shape, *_: Any, **__:
     return 5 * _attention(q, k, v) // 2
 
 
+def _varlen_attention(q: Shape, k: Shape, v: Shape, q_offsets: Shape, *_: Any, **__: Any) -> int:
+    """As if documents were of one length, which only the device knows."""
+    length, heads, dim = q
+    return 4 * heads * length * k[0] * dim // max(q_offsets[0] - 1, 1)
+
+
+def _varlen_attention_backward(d_o: Shape, q: Shape, k: Shape, v: Shape, o: Shape, lse: Shape, q_offsets: Shape, *_: Any, **__: Any) -> int:
+    return 5 * _varlen_attention(q, k, v, q_offsets) // 2
+
+
 def register() -> None:
     from torch.utils.flop_counter import register_flop_formula
 
@@ -74,3 +84,5 @@ def register() -> None:
     register_flop_formula(ops.gemm_fp8_scaled_add_)(_scaled_add)
     register_flop_formula(ops.attention)(_attention)
     register_flop_formula(ops.attention_backward)(_attention_backward)
+    register_flop_formula(ops.varlen_attention)(_varlen_attention)
+    register_flop_formula(ops.varlen_attention_backward)(_varlen_attention_backward)

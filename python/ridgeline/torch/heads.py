@@ -14,6 +14,7 @@ Layout = Literal["bshd", "bhsd"]
 Window = tuple[int | None, int | None]
 
 _attention: Callable[..., tuple[torch.Tensor, torch.Tensor]] = torch.ops.ridgeline.attention.default
+_varlen_attention: Callable[..., tuple[torch.Tensor, torch.Tensor]] = torch.ops.ridgeline.varlen_attention.default
 
 
 @overload
@@ -121,6 +122,84 @@ def window_ends(window: Window | None, name: str) -> tuple[int, int]:
         raise ValueError(f"{name}: window={window!r}; give (left, right), the keys before and behind its place that a query sees, or None")
     left, right = (-1 if end is None else end for end in window)
     return left, right
+
+
+@overload
+def varlen_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    *,
+    causal: bool = ...,
+    scale: float | None = ...,
+    return_lse: Literal[False] = ...,
+    deterministic: bool | None = ...,
+    window: Window | None = ...,
+) -> torch.Tensor: ...
+@overload
+def varlen_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    *,
+    causal: bool = ...,
+    scale: float | None = ...,
+    return_lse: Literal[True],
+    deterministic: bool | None = ...,
+    window: Window | None = ...,
+) -> tuple[torch.Tensor, torch.Tensor]: ...
+def varlen_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    return_lse: bool = False,
+    deterministic: bool | None = None,
+    window: Window | None = None,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """``attention`` of documents that lie behind each other: queries see keys of their own document alone.
+
+    q              [tokens, heads, dim], of the dtypes and strides of ``attention``
+    k, v           [tokens of the keys, kv_heads, dim]
+    cu_seqlens_q   int32 [documents + 1], on q's device: where the queries of each document begin, and where the last ones end. Documents
+                   may be empty and of other lengths than their keys; queries before the first and behind the last one are 0
+    cu_seqlens_k   the same of the keys
+    causal, window  of every document by its own lengths: its last query is at its last key
+    return_lse     the log-sum-exp is [heads, tokens]
+
+    The offsets are never read by the host of a GPU, and longest lengths need not be given: calls do not wait for the device, and a CUDA graph
+    takes other offsets in the same memory. Offsets that fall or leave the tokens are a ValueError on the CPU; a GPU takes the nearest that are
+    possible. DTensors may be sharded along heads.
+    """
+    if has_torch_function_variadic(q, k, v):
+        traced: torch.Tensor | tuple[torch.Tensor, torch.Tensor] = handle_torch_function(
+            varlen_attention,
+            (q, k, v),
+            q,
+            k,
+            v,
+            cu_seqlens_q,
+            cu_seqlens_k,
+            causal=causal,
+            scale=scale,
+            return_lse=return_lse,
+            deterministic=deterministic,
+            window=window,
+        )
+        return traced
+    left, right = window_ends(window, "varlen_attention")
+    if deterministic is None:
+        deterministic = torch.are_deterministic_algorithms_enabled()
+    o, lse = _varlen_attention(q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale, deterministic, left, right)
+    return (o, lse) if return_lse else o
 
 
 class Attention(torch.nn.Module):

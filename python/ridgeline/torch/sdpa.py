@@ -11,7 +11,7 @@ import torch
 from torch.overrides import TorchFunctionMode, handle_torch_function, has_torch_function_variadic
 
 from .control import explain
-from .heads import attention
+from .heads import attention, varlen_attention
 from .ops import autocast_dtype
 from .sharding import attention_refusal, is_dtensor
 
@@ -296,8 +296,6 @@ _MISSING = {
     "softcap": "a soft cap",
     "s_aux": "sinks",
     "head_mask": "a mask of heads",
-    "cu_seq_lens_q": "packed documents",
-    "cu_seq_lens_k": "packed documents",
 }
 
 
@@ -323,7 +321,8 @@ def hf_attention(
     it is), where there is no attention_mask. It is aligned at the last key, so that queries behind a cache see all of it. ``sliding_window``
     is the number of keys that a query sees, its own among them, to the left, and without causal as many to the right; a mask that is given
     has it already. A mask, dropout and what else ``sdpa`` leaves with torch runs there (``use_sdpa`` counts them, and its ``strict`` refuses).
-    NotImplementedError for what would change the result unseen: a soft cap, sinks, packed documents, and weights that are asked for.
+    ``cu_seq_lens_q`` and ``cu_seq_lens_k`` of a batch of one without a mask are ``varlen_attention`` of its documents. NotImplementedError for what
+    would change the result unseen: a soft cap, sinks, weights that are asked for, and packed documents that the operator does not take.
     """
     if has_torch_function_variadic(query, key, value):
         traced: tuple[torch.Tensor, None] = handle_torch_function(
@@ -351,6 +350,19 @@ def _check_hf(given: dict[str, Any]) -> None:
             raise NotImplementedError(f"hf_attention: {name} is given, and there is no attention with {meaning} here; use another implementation")
     if given.get("output_attentions"):
         raise NotImplementedError("hf_attention: output_attentions=True, and weights are never stored; use the implementation 'eager'")
+
+
+def _hf_documents(key: torch.Tensor, attention_mask: torch.Tensor | None, given: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Offsets of packed documents, which torch's function does not have."""
+    of_queries, of_keys = given.get("cu_seq_lens_q"), given.get("cu_seq_lens_k")
+    if (of_queries is None and of_keys is None) or attention_mask is not None:
+        return None
+    if of_queries is None or of_keys is None or key.shape[0] != 1:
+        raise NotImplementedError(
+            f"hf_attention: packed documents of a batch of {key.shape[0]} by "
+            f"{'cu_seq_lens_k' if of_queries is None else 'cu_seq_lens_q'}; give cu_seq_lens_q and cu_seq_lens_k of a batch of one, or a mask"
+        )
+    return of_queries.to(torch.int32), of_keys.to(torch.int32)
 
 
 def _hf_window(key: torch.Tensor, attention_mask: torch.Tensor | None, sliding_window: int | None, causal: bool) -> tuple[int, int]:
@@ -388,8 +400,15 @@ def _hf_attention(
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal) and attention_mask is None
     window = _hf_window(key, attention_mask, kwargs.get("sliding_window"), causal)
     refusal = _refusal(query, key, value, attention_mask, dropout, causal, scaling, True, window)
+    documents = _hf_documents(key, attention_mask, kwargs)
+    if documents is not None and refusal is not None:
+        raise NotImplementedError(f"hf_attention: packed documents, and {refusal}; give a mask, and torch's own function runs it")
     if block is not None:
         block.note("hf_attention", refusal)
+    if documents is not None:
+        q, k, v = (_readable(x)[0].transpose(0, 1) for x in (query, key, value))
+        of_queries, of_keys = documents
+        return varlen_attention(q, k, v, of_queries, of_keys, causal=causal, scale=scaling, window=window)[None], None
     if refusal is None:
         return _ours(query, key, value, causal, scaling, window).transpose(1, 2), None
     if max(window) >= 0 or (causal and query.shape[2] != key.shape[2]):

@@ -532,6 +532,24 @@ def _attention(letters: str, results: str) -> Any:
     return rule
 
 
+def _varlen_attention(letters: str, results: str) -> Any:
+    """q rows of q, o and their gradients, k of k and v and theirs, l the log-sum-exp, d offsets of documents, by position: heads may be sharded."""
+
+    def rule(*args: Any) -> Any:
+        from torch.distributed.tensor import Partial, Replicate, Shard
+
+        q, k = args[letters.index("q")], args[letters.index("k")]
+        whole = Replicate()
+        ways: list[dict[str, tuple[Any, Any]]] = [dict.fromkeys("qkld", (whole, whole))]  # as an operand, and as a result
+        if _shared_out(q.shape[1], k.shape[1], q.mesh.size()):
+            of_keys = (whole, Partial()) if k.shape[1] == 1 else (Shard(1), Shard(1))
+            ways.append({"q": (Shard(1), Shard(1)), "k": of_keys, "l": (Shard(0), Shard(0)), "d": (whole, whole)})
+        rest = [None] * (len(args) - len(letters))
+        return [([way[each][1] for each in results], [way[each][0] for each in letters] + rest) for way in ways]
+
+    return rule
+
+
 def attention_refusal(q: Any, k: Any, v: Any, causal: bool, window: tuple[int, int] = (-1, -1)) -> str | None:
     """Why attention of these [batch, length, heads, dim], of which one is a DTensor, is not made of what each rank has."""
     if not (is_dtensor(q) and is_dtensor(k) and is_dtensor(v)):
@@ -659,6 +677,8 @@ def register() -> None:
         (ops.rope_norm_backward, _rope_norm_backward, 9),
         (ops.attention, _attention("qkk", "ql"), 3),
         (ops.attention_backward, _attention("qqkkql", "qkk"), 6),
+        (ops.varlen_attention, _varlen_attention("qkkdd", "ql"), 5),
+        (ops.varlen_attention_backward, _varlen_attention("qqkkqldd", "qkk"), 8),
         (ops.embedding, _embedding, 2),
         (ops.embedding_backward, _embedding_backward, 2),
         (ops.combine_rows, _combine_rows, 4),

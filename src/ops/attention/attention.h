@@ -25,10 +25,11 @@ enum Param : std::size_t {
   kMask,
   kKeysLeft,
   kKeysRight,
+  kDocuments,
   kParamCount
 };
-// Positions among the operands.
-enum OperandAt : std::size_t { kQ, kK, kV, kO, kLogSumExp };
+// Positions among the operands; behind these the offsets of packed documents, where a case has any, and the outputs.
+enum OperandAt : std::size_t { kQ, kK, kV };
 
 inline constexpr DType kDtypes[] = {DType::kBf16, DType::kF16};  // by the value of `dtype`
 inline constexpr std::int64_t kLargestDim = 256;
@@ -46,8 +47,9 @@ struct Range {
 struct Shape {
   std::int64_t batch = 0, heads = 0, kv_heads = 0, q_len = 0, k_len = 0, dim = 0;
   DType dtype = DType::kBf16;
-  Window window;     // a causal mask is a right of 0
-  double scale = 1;  // of a score, where a call is at hand
+  Window window;               // a causal mask is a right of 0
+  double scale = 1;            // of a score, where a call is at hand
+  std::int64_t documents = 0;  // packed in one sequence; 0: it is one
 
   [[nodiscard]] std::int64_t kv_head(std::int64_t head) const { return head / (heads / kv_heads); }
   // The place of a query among the keys: the last one is at the last key.
@@ -77,8 +79,25 @@ inline Shape shape_of(const Problem& problem) {
   const std::vector<std::int64_t>& v = problem.values;
   Shape s{v[kBatch], v[kHeads], v[kKvHeads], v[kQLen], v[kKLen], v[kDim], kDtypes[static_cast<std::size_t>(v[kDtype])]};
   s.window = window_of(v[kMask] == 1, v[kKeysLeft] - 1, v[kKeysRight] - 1, s.q_len, s.k_len);
+  s.documents = v[kDocuments];
   return s;
 }
+
+// Where packed documents begin and the last one ends; empty where a case has none.
+struct Documents {
+  std::vector<std::int64_t> q_offsets, k_offsets;
+};
+// Of a call on a processor; an error where they fall or leave the rows.
+Result<Documents> documents_of(const Problem& problem, const Arguments& arguments);
+
+// Rows that see each other and no others: a sequence of a batch or a packed document, as a shape of its own, and where
+// its rows begin.
+struct Sequence {
+  Shape shape;
+  std::int64_t batch = 0, first_query = 0, first_key = 0;
+};
+// Rows of no document are in sequences without keys, and keys of none in sequences without queries.
+std::vector<Sequence> sequences_of(const Shape& shape, const Documents& documents);
 
 enum ScalarAt : std::size_t { kScale };
 inline Shape shape_of(const Problem& problem, const Arguments& arguments) {
@@ -94,23 +113,27 @@ Status check_heads(std::string_view where, std::int64_t heads, std::int64_t kv_h
 Status check_inputs(std::string_view op, const TensorView& q, const TensorView& k, const TensorView& v,
                     const TensorView& log_sum_exp, std::optional<double> scale);
 Status check_window(std::string_view where, std::int64_t left, std::int64_t right);
+Status check_documents(std::string_view where, std::int64_t documents, std::int64_t batch);
+Status check_offsets(std::string_view op, const TensorView& q_offsets, const TensorView& k_offsets, std::int64_t batch);
+void add_offsets(Problem& problem);  // operands, where the case has documents
 // The parameters of a mask, one way to write each: a right of 0 is a causal mask. Lengths are there already.
 void set_mask(Call& call, bool causal, std::int64_t left, std::int64_t right);
 Status check_like(std::string_view op, std::string_view name, const TensorView& view, std::string_view other_name,
                   const TensorView& other);
 std::vector<record::ParamInfo> params();
 bool excuses(const Problem& problem, numerics::Family family);
-// Pairs of a query and a key that it sees.
+// Pairs of a query and a key that it sees; of packed documents as if they were of one length.
 double visible_pairs(const Shape& shape);
 
 // The keys that a query sees, for references alone.
-std::vector<std::int64_t> keys_seen(const Shape& shape, std::int64_t query);
+std::vector<std::int64_t> keys_seen(const Shape& shape, const Documents& documents, std::int64_t query);
 Result<Call> make_call(const Args& args);
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
-// Words of cases in a window, to check forward and backward by.
+// Words of cases in a window, and of packed documents, to check forward and backward by.
 std::span<const std::string_view> window_cases();
+std::span<const std::string_view> document_cases();
 
 }  // namespace ridge::ops::attention

@@ -28,6 +28,7 @@ std::vector<record::Case> check_cases() {
     }
   }
   for (const std::string_view words : window_cases()) cases.push_back(make_case(words));
+  for (const std::string_view words : document_cases()) cases.push_back(make_case(words));
   return cases;
 }
 
@@ -39,6 +40,7 @@ std::vector<record::Case> bench_cases(Backend backend) {
   return {make_case("batch=1 heads=32 kv_heads=8 q_len=8192 k_len=8192 dim=128 mask=causal"),
           make_case("batch=1 heads=32 kv_heads=8 q_len=8192 k_len=8192 dim=128 mask=full"),
           make_case("batch=1 heads=32 kv_heads=8 q_len=8192 k_len=8192 dim=128 mask=causal keys_left=1024"),
+          make_case("batch=1 heads=32 kv_heads=8 q_len=16384 k_len=16384 dim=128 mask=causal documents=8"),
           make_case("batch=2 heads=64 kv_heads=8 q_len=4096 k_len=4096 dim=128 mask=causal"),
           make_case("batch=4 heads=32 kv_heads=32 q_len=2048 k_len=2048 dim=64 mask=causal"),
           make_case("batch=4 heads=32 kv_heads=32 q_len=2048 k_len=2048 dim=64 mask=full")};
@@ -61,7 +63,23 @@ std::span<const std::string_view> window_cases() {
       "heads=1 kv_heads=1 q_len=129 k_len=129 dim=64 mask=causal keys_left=1",
       "batch=2 heads=4 kv_heads=2 q_len=140 k_len=270 dim=128 mask=causal keys_left=65",
       "heads=1 kv_heads=1 q_len=20 k_len=30 dim=13 keys_left=4 keys_right=5",
-      "heads=1 kv_heads=1 q_len=700 k_len=900 dim=64 keys_left=301 keys_right=151"};
+      "heads=1 kv_heads=1 q_len=420 k_len=560 dim=64 keys_left=201 keys_right=101"};
+  return kWords;
+}
+
+// Documents that end within tiles and blocks, more of them than rows, one, and none with rows; keys of other lengths.
+std::span<const std::string_view> document_cases() {
+  static constexpr std::string_view kWords[] = {
+      "heads=2 kv_heads=1 q_len=300 k_len=300 dim=128 mask=causal documents=5",
+      "heads=2 kv_heads=1 q_len=400 k_len=700 dim=64 dtype=f16 documents=3",
+      "heads=2 kv_heads=2 q_len=150 k_len=90 dim=64 mask=causal documents=200",
+      "heads=2 kv_heads=1 q_len=500 k_len=500 dim=128 mask=causal keys_left=71 documents=2",
+      "heads=1 kv_heads=1 q_len=129 k_len=257 dim=128 dtype=f16 keys_left=11 keys_right=31 documents=1",
+      "heads=2 kv_heads=1 q_len=33 k_len=65 dim=40 mask=causal documents=4",
+      "heads=3 kv_heads=1 q_len=500 k_len=450 dim=64 mask=causal documents=7",
+      "heads=2 kv_heads=1 q_len=0 k_len=9 dim=64 documents=2",
+      "heads=2 kv_heads=1 q_len=9 k_len=0 dim=64 documents=2",
+      "heads=1 kv_heads=1 q_len=260 k_len=390 dim=128 documents=3"};
   return kWords;
 }
 

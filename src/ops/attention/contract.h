@@ -6,6 +6,12 @@
 // over the keys j that query i sees: all, with `causal` those with j <= i + d, d = k_len - q_len (the last query sees
 // every key: bottom-right), and in a window those with i + d - window_left <= j <= i + d + window_right.
 //
+// Packed    With q_offsets and k_offsets, i32 [documents + 1] on the device, a batch of one sequence is documents
+// behind
+//           each other: queries q_offsets[n] .. q_offsets[n + 1] see keys of k_offsets[n] .. k_offsets[n + 1] alone, by
+//           the same mask with the document's own lengths for q_len and k_len. Documents may be empty; rows of none are
+//           as queries that see no key. The host never reads offsets for a GPU, and no bound of lengths is needed:
+//           tiles are cut on the device, by a launch of one block in front of the kernel.
 // Shapes    q, o [batch, q_len, heads, dim]; k, v [batch, k_len, kv_heads, dim]; log_sum_exp [batch, heads, q_len].
 //           heads is a multiple of kv_heads: query head h reads head h / (heads / kv_heads) of k and v. Any size from
 //           0, dim from 1 to 256. A row that sees no key has o = 0 and a log-sum-exp of -infinity.
@@ -27,12 +33,16 @@
 // as one
 //           that sees no key. Every other row, and every other head, keeps its values; but a weight of zero times an
 //           infinite or NaN v may be NaN in rows that see keys of the same 128, of a matrix-unit kernel, and in rows
-//           whose window ends within 320 keys of it.
+//           whose window, or document, ends within 320 keys of it.
 // Same bits Always, whatever the number of threads.
-// Cost      4 dim FLOP per pair of a query and a key it sees, per head; traffic: q, k, v, o and log_sum_exp once.
+// Cost      4 dim FLOP per pair of a query and a key it sees, per head (of packed documents: as if they were of one
+//           length); traffic: q, k, v, o and log_sum_exp once.
 // Streams   As gemm's.
 // Backward  attention_backward (backward/contract.h), from q, k, v, o and log_sum_exp.
-// Errors    kInvalidArgument: rank, dtype, shape, stride, scale, window, null or overlapping memory, with the values.
+// Errors    kInvalidArgument: rank, dtype, shape, stride, scale, window, null or overlapping memory, with the values;
+//           on a processor offsets that fall or leave the rows: the error names place and value, and nothing is
+//           written. A GPU takes an offset that is less than one before it for that one, and one outside of the rows
+//           for the nearer end.
 //
 // Window    Keys before and after its own place that a query sees, from 0; -1: all of them. `causal` is a right end of
 //           0 and narrows a wider one. A window that reaches beyond all keys is the same call as none.
@@ -56,6 +66,7 @@ struct AttentionArgs {
   bool causal = false;
   std::optional<double> scale;                       // of the scores; none: 1 / sqrt(dim)
   std::int64_t window_left = -1, window_right = -1;  // -1: as many as there are
+  TensorView q_offsets, k_offsets;                   // of packed documents; rank 0: there are none
 };
 
 Status attention(const AttentionArgs& args, const Stream& stream);

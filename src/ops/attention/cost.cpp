@@ -15,6 +15,11 @@ double pairs_below(double q, double k, double before) {
 
 // Keys before the end of a query's window, without those before its begin.
 double visible_pairs(const Shape& s) {
+  if (s.documents > 0) {
+    Shape one = s;
+    one.documents = 0, one.q_len /= s.documents, one.k_len /= s.documents;
+    return visible_pairs(one) * static_cast<double>(s.documents);
+  }
   const auto q = static_cast<double>(s.q_len), k = static_cast<double>(s.k_len);
   const double below_end =
       s.window.right < 0 ? q * k : pairs_below(q, k, static_cast<double>(s.place(s.window.right + 1)));

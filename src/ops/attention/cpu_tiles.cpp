@@ -25,10 +25,14 @@ const void* row_of(const TensorView& view, std::int64_t b, std::int64_t i, std::
          size_bytes(view.dtype, b * view.stride[0] + i * view.stride[1] + h * view.stride[2]);
 }
 
+struct Operands {
+  TensorView q, k, v, o, log_sum_exp;
+};
+
 // The memory of one thread.
 class Worker {
  public:
-  Worker(const Shape& s, std::span<const TensorView> operands)
+  Worker(const Shape& s, const Operands& operands)
       : s_(s), operands_(operands), step_(best_step()), row_(static_cast<std::size_t>(s.dim)) {
     tile_.dim = (s.dim + kVector - 1) / kVector * kVector;
     const auto part = static_cast<std::size_t>(tile_.dim * kTileKeys);
@@ -40,71 +44,82 @@ class Worker {
     tile_.o = tile_.v + part;
   }
 
-  void run(std::int64_t b, std::int64_t h, std::int64_t first) {
-    const std::int64_t rows = std::min(kTileRows, s_.q_len - first);
+  void run(const Sequence& in, std::int64_t h, std::int64_t first) {
+    const std::int64_t rows = std::min(kTileRows, in.shape.q_len - first);
     for (std::int64_t r = 0; r < rows; ++r) {
       float* const q = tile_.q + r * tile_.dim;
-      numerics::to_float(s_.dtype, row_of(operands_[kQ], b, first + r, h), q, s_.dim);
+      numerics::to_float(s_.dtype, row_of(operands_.q, in.batch, in.first_query + first + r, h), q, s_.dim);
       std::fill_n(tile_.o + r * tile_.dim, tile_.dim, 0.0f);
       tile_.maximum[r] = -kInfinity;
       tile_.sum[r] = 0.0f;
     }
     // Windows move on from row to row.
-    const std::int64_t begin = s_.keys_of(first).begin, end = s_.keys_of(first + rows - 1).end;
+    const std::int64_t begin = in.shape.keys_of(first).begin, end = in.shape.keys_of(first + rows - 1).end;
     for (std::int64_t key = begin; key < end; key += kTileKeys) {
-      load_keys(b, s_.kv_head(h), key);
+      load_keys(in, s_.kv_head(h), key);
       for (std::int64_t r = 0; r < rows; ++r) {
-        const Range seen = s_.keys_of(first + r);
+        const Range seen = in.shape.keys_of(first + r);
         tile_.begin[r] = std::clamp<std::int64_t>(seen.begin - key, 0, kTileKeys);
         tile_.end[r] = std::clamp<std::int64_t>(seen.end - key, 0, kTileKeys);
       }
       step_(tile_, rows);
     }
-    for (std::int64_t r = 0; r < rows; ++r) finish(b, h, first, r);
+    for (std::int64_t r = 0; r < rows; ++r) finish(in, h, first, r);
   }
 
  private:
-  void load_keys(std::int64_t b, std::int64_t kv_head, std::int64_t first) {
+  void load_keys(const Sequence& in, std::int64_t kv_head, std::int64_t first) {
     for (std::int64_t j = 0; j < kTileKeys; ++j) {
       float* const v = tile_.v + j * tile_.dim;
-      if (first + j >= s_.k_len) {
+      if (first + j >= in.shape.k_len) {
         for (std::int64_t c = 0; c < s_.dim; ++c) tile_.k[c * kTileKeys + j] = v[c] = 0.0f;
         continue;
       }
-      numerics::to_float(s_.dtype, row_of(operands_[kV], b, first + j, kv_head), v, s_.dim);
-      numerics::to_float(s_.dtype, row_of(operands_[kK], b, first + j, kv_head), row_.data(), s_.dim);
+      const std::int64_t key = in.first_key + first + j;
+      numerics::to_float(s_.dtype, row_of(operands_.v, in.batch, key, kv_head), v, s_.dim);
+      numerics::to_float(s_.dtype, row_of(operands_.k, in.batch, key, kv_head), row_.data(), s_.dim);
       for (std::int64_t c = 0; c < s_.dim; ++c) tile_.k[c * kTileKeys + j] = row_[static_cast<std::size_t>(c)];
     }
   }
 
-  void finish(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t r) {
+  void finish(const Sequence& in, std::int64_t h, std::int64_t first, std::int64_t r) {
+    const std::int64_t query = in.first_query + first + r;
     const float sum = tile_.sum[r];
     float* const o = tile_.o + r * tile_.dim;
     for (std::int64_t c = 0; c < s_.dim; ++c) o[c] = sum == 0.0f ? 0.0f : o[c] / sum;
-    numerics::from_float(s_.dtype, o, const_cast<void*>(row_of(operands_[kO], b, first + r, h)), s_.dim);
-    const TensorView& sums = operands_[kLogSumExp];
-    static_cast<float*>(sums.data)[b * sums.stride[0] + h * sums.stride[1] + first + r] =
+    numerics::from_float(s_.dtype, o, const_cast<void*>(row_of(operands_.o, in.batch, query, h)), s_.dim);
+    const TensorView& sums = operands_.log_sum_exp;
+    static_cast<float*>(sums.data)[in.batch * sums.stride[0] + h * sums.stride[1] + query] =
         sum == 0.0f ? -kInfinity : tile_.maximum[r] + std::log(sum);
   }
 
   const Shape& s_;
-  std::span<const TensorView> operands_;
+  const Operands& operands_;
   TileStep step_;
   Tile tile_{};
   std::vector<float> memory_;
   std::vector<float> row_;
 };
 
+std::int64_t tiles_of(const Sequence& one) { return (one.shape.q_len + kTileRows - 1) / kTileRows; }
+
 Status run(const Problem& problem, const Arguments& operands, const Stream& stream) {
   const Shape s = shape_of(problem, operands);
-  const std::int64_t tiles = (s.q_len + kTileRows - 1) / kTileRows, count = s.batch * s.heads * tiles;
+  RIDGE_TRY(documents, documents_of(problem, operands));
+  const std::vector<Sequence> sequences = sequences_of(s, documents);
+  std::vector<std::int64_t> ends;  // tiles of all heads, up to the end of each sequence
+  std::int64_t count = 0;
+  for (const Sequence& one : sequences) ends.push_back(count += s.heads * tiles_of(one));
   if (count == 0) return ok_status();
+  const Operands views{operands[kQ], operands[kK], operands[kV], operand(problem, operands.operands, "o"),
+                       operand(problem, operands.operands, "log_sum_exp")};
   const int threads = static_cast<int>(std::clamp<std::int64_t>(stream.threads, 1, count));
   device::cpu::thread_pool().run(threads, [&](int thread) {
-    Worker worker(s, operands);
+    Worker worker(s, views);
     for (std::int64_t i = thread; i < count; i += threads) {
-      const std::int64_t head = i / tiles;
-      worker.run(head / s.heads, head % s.heads, (i % tiles) * kTileRows);
+      const auto at = static_cast<std::size_t>(std::ranges::upper_bound(ends, i) - ends.begin());
+      const std::int64_t tiles = tiles_of(sequences[at]), of_sequence = i - (ends[at] - s.heads * tiles);
+      worker.run(sequences[at], of_sequence / tiles, of_sequence % tiles * kTileRows);
     }
   });
   return ok_status();

@@ -7,14 +7,16 @@
 // starts as soon as they are there. P never leaves registers. This pipeline does not drain between tiles: the last
 // product with V of one tile is issued with the first scores of the next, and the finished O leaves, through the buffer
 // of its own Q, by a warp that does nothing else. Long tiles come first. With RIDGE_WINDOW a tile works off the blocks
-// that some of its queries see, and masks those at either end.
+// that some of its queries see, and masks those at either end. With RIDGE_PACKED the sequence is documents behind each
+// other: a launch of one block (`ridge_attention_documents`) cuts their queries into tiles, and a tile's last rows,
+// where they are another document's, are left alone by storing rows one by one.
 //
 // Wins on sequences from about a thousand keys. Loses on a few hundred, where a tile is over before the pipeline is
 // full, and refuses what the copy engine cannot address (rows that do not start on 16 bytes). Figures:
 // docs/operators/attention.md.
 //
-// The entry point is `ridge_attention`. RIDGE_BLOCK_N, RIDGE_STAGES and RIDGE_TAKE_TURNS are for experiments
-// (bench/gpu/attention_compare.py).
+// The entry point is `ridge_attention`, with RIDGE_PACKED behind `ridge_attention_documents`. RIDGE_BLOCK_N,
+// RIDGE_STAGES and RIDGE_TAKE_TURNS are for experiments (bench/gpu/attention_compare.py).
 
 // clang-format off
 /* ridge-kernel
@@ -28,6 +30,7 @@ RIDGE_HEAD_DIM = { value = "dim" }
 RIDGE_CONSUMERS = { value = "consumers" }
 RIDGE_CAUSAL = { value = "window ? 0 : mask" }
 RIDGE_WINDOW = { value = "window" }
+RIDGE_PACKED = { value = "packed" }
 RIDGE_QUERY_IN_REGISTERS = { value = "consumers == 2" }
 RIDGE_PRODUCER_REGISTERS = { value = "consumers == 2 ? 24 : 32" }
 RIDGE_CONSUMER_REGISTERS = { value = "consumers == 2 ? 240 : 160" }
@@ -43,6 +46,9 @@ d64_bf16_causal = { case = "attention dim=64 dtype=bf16 mask=causal" }
 d128_bf16_window = { case = "attention dim=128 dtype=bf16 mask=causal keys_left=65" }
 d128_f16_window = { case = "attention dim=128 dtype=f16 keys_left=65 keys_right=65" }
 d64_bf16_window = { case = "attention dim=64 dtype=bf16 mask=causal keys_left=65" }
+d128_bf16_packed = { case = "attention dim=128 dtype=bf16 mask=causal documents=4" }
+d128_f16_packed = { case = "attention dim=128 dtype=f16 documents=4" }
+d64_bf16_packed = { case = "attention dim=64 dtype=bf16 mask=causal documents=4" }
 */
 /* ridge-launch
 [[value]]
@@ -52,14 +58,18 @@ expression = "dim == 64 ? 3 : 2"
 name = "rows"
 expression = "64 * consumers"
 [[value]]
+name = "packed"
+expression = "documents > 0"
+# Every document may end with a tile of its own, as may the rows before the first and behind the last one.
+[[value]]
 name = "q_tiles"
-expression = "ceil_div(q_len, rows)"
+expression = "packed && q_len > 0 ? floor_div(q_len, rows) + documents + 2 : ceil_div(q_len, rows)"
 [[value]]
 name = "heads_total"
 expression = "batch * heads"
 [[value]]
 name = "window"
-expression = "max(keys_left, keys_right) > 0"
+expression = "max(keys_left, keys_right) > 0 || packed"
 
 [[needs]]
 expression = "dim == 64 || dim == 128"
@@ -68,7 +78,7 @@ reason = "the kernel has builds for heads of 64 and 128"
 expression = "k_len > 0"
 reason = "there is nothing to multiply"
 [[needs]]
-expression = "max(q_len, k_len, batch * heads * max(floor_div(q_len, 64), 1)) <= 1073741824"
+expression = "max(q_len, k_len, batch * heads * (max(floor_div(q_len, 64), 1) + (packed ? documents + 2 : 0))) <= 1073741824"
 reason = "queries, keys and tiles are counted in 32 bits"
 [[needs]]
 expression = "window == 0 || max(q_len, k_len) <= 268435456"
@@ -76,6 +86,9 @@ reason = "the ends of a window are counted in 32 bits"
 [[needs]]
 expression = "min(q_align, k_align, v_align, o_align) >= 16"
 reason = "the copy engine needs rows of q, k, v and o that start on 16 bytes"
+[[workspace]]
+name = "tiles"
+bytes = "packed ? 32 * (q_tiles + 1) : 0"
 [[tensor_map]]
 name = "map_q"
 operand = "q"
@@ -101,6 +114,18 @@ sizes = ["dim", "q_len", "heads", "batch"]
 strides = ["2 * o_stride1", "2 * o_stride2", "2 * o_stride0"]
 box = [64, "rows", 1, 1]
 [[kernel]]
+symbol = "ridge_attention_documents"
+grid = [1]
+block = [1024]
+when = "packed && q_len > 0"
+args = [
+  { struct = [
+    { operand = "q_offsets", when = "packed" }, { operand = "k_offsets", when = "packed" },
+    { u32 = "documents" }, { u32 = "q_len" }, { u32 = "k_len" },
+  ] },
+  { workspace = "tiles" },
+]
+[[kernel]]
 symbol = "ridge_attention"
 grid = ["min(sm_count, q_tiles * heads_total)"]
 block = ["(consumers + 1) * 128"]
@@ -118,6 +143,7 @@ args = [
     # More than any length where a window has no end.
     { u32 = "keys_left == 0 ? 536870912 : min(keys_left - 1, 536870912)" },
     { u32 = "mask ? 0 : keys_right == 0 ? 536870912 : min(keys_right - 1, 536870912)" },
+    { workspace = "tiles" }, { operand = "o" }, { i64 = "o_stride1" }, { i64 = "o_stride2" },
   ] },
 ]
 */
@@ -126,6 +152,8 @@ args = [
 #include "../../device/cuda/kernel/pipeline.cuh"
 #include "../../device/cuda/kernel/tma.cuh"
 #include "../../device/cuda/kernel/wgmma.cuh"
+#include "documents.cuh"
+#include "spans.cuh"
 
 #ifndef RIDGE_BLOCK_N  // keys per step
 #define RIDGE_BLOCK_N 128
@@ -148,6 +176,7 @@ struct Config {
   static constexpr u32 kStages = RIDGE_STAGES;
   static constexpr bool kCausal = RIDGE_CAUSAL != 0;
   static constexpr bool kWindow = RIDGE_WINDOW != 0;
+  static constexpr bool kPacked = RIDGE_PACKED != 0;
   static constexpr bool kTakeTurns = RIDGE_TAKE_TURNS != 0;
   static constexpr bool kQueryInRegisters = RIDGE_QUERY_IN_REGISTERS != 0;
 
@@ -165,6 +194,7 @@ struct Config {
   static_assert(kHeadDim % 64 == 0, "a panel is 64 columns");
   static_assert(kBlockN % 16 == 0 && kBlockN <= 256, "P V takes 16 keys per instruction, a box at most 256 rows");
   static_assert(kConsumers >= 2, "warpgroups hide each other's softmax");
+  static_assert(kWindow || !kPacked, "documents have the masks of a window");
 };
 
 struct SharedLayout {
@@ -176,7 +206,9 @@ struct SharedLayout {
   static constexpr u32 kQueryRing = kValueRing + Ring<Config::kStages>::kBytes;
   static constexpr u32 kOutputFull = kQueryRing + Ring<Config::kSlots>::kBytes;
   static constexpr u32 kTileIndex = kOutputFull + Config::kSlots * kBarrierBytes;
-  static constexpr u32 kBytes = kTileIndex + Config::kSlots * 4;
+  static constexpr u32 kTiles = (kTileIndex + Config::kSlots * 4 + 15) / 16 * 16;  // with RIDGE_PACKED
+  static constexpr u32 kTileBytes = 32;
+  static constexpr u32 kBytes = kTiles + (Config::kPacked ? Config::kSlots * kTileBytes : 0);
   static_assert(kBytes <= 232448, "more shared memory than a block can have");
 };
 
@@ -191,6 +223,15 @@ inline constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
 
 }  // namespace
 
+// A tile of queries of a document, as `ridge_attention_documents` finds them; in front of all how many there are.
+struct DocumentTile {
+  u32 first;                 // query of the document
+  u32 first_query, queries;  // of the document, among all
+  u32 first_key, keys;
+  u32 head;  // in the copy of a work in progress
+  u32 unused[2];
+};
+
 // What a launch computes, beside the four tensor maps.
 struct AttentionView {
   float* log_sum_exp;             // [batch, heads, q_len], or null
@@ -202,6 +243,9 @@ struct AttentionView {
   u32 section;             // heads whose K and V share the L2 at one time
   float scale_log2;        // of the scores, times log2(e)
   u32 left, right;         // keys before and behind its place that a query sees, with RIDGE_WINDOW
+  DocumentTile* tiles;     // with RIDGE_PACKED: how many there are, and the tiles
+  u16* o;                  // and the result, for rows that are stored one by one
+  i64 o_row_stride, o_head_stride;
 };
 
 namespace {
@@ -213,38 +257,67 @@ struct Work {
   u32 first_query, head, batch;
   u32 blocks, first_masked;
   u32 lowest, masked_below;  // with RIDGE_WINDOW
+  // With RIDGE_PACKED rows are counted from those of the document, which are these of all.
+  u32 query_base, queries, key_base, keys;
 
+  // Of the sequence, or of the document.
+  [[nodiscard]] __device__ __forceinline__ u32 q_len(const AttentionView& view) const {
+    return Config::kPacked ? queries : view.q_len;
+  }
+  [[nodiscard]] __device__ __forceinline__ u32 k_len(const AttentionView& view) const {
+    return Config::kPacked ? keys : view.k_len;
+  }
+  // A query, and a key, among those of all.
+  [[nodiscard]] __device__ __forceinline__ u32 query_row(u32 query) const {
+    return Config::kPacked ? query_base + query : query;
+  }
+  [[nodiscard]] __device__ __forceinline__ u32 key_row(u32 key) const { return Config::kPacked ? key_base + key : key; }
   [[nodiscard]] __device__ __forceinline__ u32 lowest_block() const { return Config::kWindow ? lowest : 0u; }
 };
 
-// How many keys are before place `end`, of `k_len`.
-__device__ __forceinline__ u32 keys_before(i32 end, u32 k_len) {
-  return static_cast<u32>(min(max(end, 0), static_cast<i32>(k_len)));
-}
-
 // The blocks of a tile in a window.
 __device__ __forceinline__ void set_window(const AttentionView& view, Work& work) {
-  using C = Config;
-  const i32 first = static_cast<i32>(work.first_query + view.k_len) - static_cast<i32>(view.q_len);  // its place
-  const i32 last = first + static_cast<i32>(C::kBlockM) - 1;
-  const i32 left = static_cast<i32>(view.left), right = static_cast<i32>(view.right);
-  const u32 end = keys_before(last + right + 1, view.k_len);
-  work.lowest = min(keys_before(first - left, view.k_len), max(end, 1u) - 1) / C::kBlockN;
-  work.blocks = max((end + C::kBlockN - 1) / C::kBlockN, 1u);
-  work.first_masked = max(keys_before(first + right + 1, view.k_len) / C::kBlockN, work.lowest);
-  work.masked_below = max((keys_before(last - left, view.k_len) + C::kBlockN - 1) / C::kBlockN, work.lowest);
+  const WindowMask mask{static_cast<i32>(work.q_len(view)), static_cast<i32>(work.k_len(view)),
+                        static_cast<i32>(view.left), static_cast<i32>(view.right)};
+  const KeyBlocks blocks = key_blocks<Config::kBlockM, Config::kBlockN>(mask, static_cast<i32>(work.first_query));
+  work.lowest = blocks.lowest;
+  work.blocks = blocks.end;
+  work.first_masked = blocks.first_masked;
+  work.masked_below = blocks.masked_below;
 }
 
-__device__ __forceinline__ Work work_at(const AttentionView& view, u32 index) {
-  using C = Config;
-  // Sections of heads; in a section the longest tiles of all heads come first, and a head's K and V stay in the L2.
-  const u32 per_section = view.section * view.q_tiles;
+// A tile of a document.
+__device__ __forceinline__ Work work_of(const AttentionView& view, const DocumentTile& tile) {
+  Work work;
+  work.batch = 0;
+  work.head = tile.head;
+  work.first_query = tile.first;
+  work.query_base = tile.first_query;
+  work.queries = tile.queries;
+  work.key_base = tile.first_key;
+  work.keys = tile.keys;
+  set_window(view, work);
+  return work;
+}
+
+// The place of a tile in the order of work: sections of heads; in a section the longest tiles of all heads come first,
+// and a head's K and V stay in the L2.
+struct TilePlace {
+  u32 rank, flat_head;
+};
+__device__ __forceinline__ TilePlace place_of(const AttentionView& view, u32 q_tiles, u32 index) {
+  const u32 per_section = view.section * q_tiles;
   const u32 section_index = index / per_section;
   const u32 within = index - section_index * per_section;
   const u32 first = section_index * view.section;
   const u32 size = min(view.section, view.heads_total - first);
   const u32 rank = within / size;
-  const u32 flat_head = first + (within - rank * size);
+  return {rank, first + (within - rank * size)};
+}
+
+__device__ __forceinline__ Work work_at(const AttentionView& view, u32 index) {
+  using C = Config;
+  const auto [rank, flat_head] = place_of(view, view.q_tiles, index);
   const u32 q_tile = C::kCausal ? view.q_tiles - 1 - rank : rank;
 
   Work work;
@@ -305,23 +378,43 @@ struct Producer {
     barrier_wait(ring.empty(position.stage), position.parity ^ 1u);
     barrier_arrive_expect_bytes(full, C::kStageBytes);
     load_tile(base + tiles_offset + position.stage * C::kStageBytes, map, full, C::kKeyPanelBytes,
-              {0, static_cast<i32>(block * C::kBlockN), static_cast<i32>(work.head / view.group),
+              {0, static_cast<i32>(work.key_row(block * C::kBlockN)), static_cast<i32>(work.head / view.group),
                static_cast<i32>(work.batch)});
     position.advance();
   }
 
+  // The work of a tile. What the others cannot know of a document's goes to them through `slot` of shared memory, once
+  // that is empty.
+  __device__ __forceinline__ DocumentTile document_tile(u32 q_tiles, u32 index) const {
+    const TilePlace place = place_of(view, q_tiles, index);
+    DocumentTile tile = view.tiles[1 + place.rank];
+    tile.head = place.flat_head;
+    return tile;
+  }
+  __device__ __forceinline__ void give_away(u32 slot, const DocumentTile& tile) const {
+    const u32 at = base + SharedLayout::kTiles + slot * SharedLayout::kTileBytes;
+    const u32 words[] = {tile.first, tile.first_query, tile.queries, tile.first_key, tile.keys, tile.head};
+#pragma unroll
+    for (u32 i = 0; i < 6; ++i) store_shared_u32(at + 4 * i, words[i]);
+  }
+
   // V runs one block behind K, in the order in which the consumers ask.
-  __device__ __forceinline__ void run(u32 tile_count) {
+  __device__ __forceinline__ void run() {
     using C = Config;
     const Ring<C::kSlots> ring{base + SharedLayout::kQueryRing};
+    const u32 q_tiles = C::kPacked ? view.tiles[0].first : view.q_tiles, tile_count = q_tiles * view.heads_total;
     for (u32 round = 0, tile = blockIdx.x; tile < tile_count; tile = tile_of_round(++round)) {
-      const Work work = work_at(view, tile);
+      DocumentTile of_document;
+      if constexpr (C::kPacked) of_document = document_tile(q_tiles, tile);
+      const Work work = C::kPacked ? work_of(view, of_document) : work_at(view, tile);
       const u32 full = ring.full(query.stage);
       barrier_wait(ring.empty(query.stage), query.parity ^ 1u);
       store_shared_u32(base + SharedLayout::kTileIndex + query.stage * 4, tile);
+      if constexpr (C::kPacked) give_away(query.stage, of_document);
       barrier_arrive_expect_bytes(full, C::kQueryBytes);
       load_tile(base + SharedLayout::kQuery + query.stage * C::kQueryBytes, map_q, full, C::kQueryPanelBytes,
-                {0, static_cast<i32>(work.first_query), static_cast<i32>(work.head), static_cast<i32>(work.batch)});
+                {0, static_cast<i32>(work.query_row(work.first_query)), static_cast<i32>(work.head),
+                 static_cast<i32>(work.batch)});
       query.advance();
       for (u32 block = work.blocks; block-- > work.lowest_block();) {
         load_block(SharedLayout::kKeyRing, SharedLayout::kKeys, key, map_k, work, block);
@@ -337,6 +430,16 @@ struct Producer {
     barrier_arrive(ring.full(query.stage));
   }
 };
+
+// The document's tile that lies in `slot`, for one lane.
+__device__ __forceinline__ DocumentTile tile_in_slot(u32 base, u32 slot) {
+  const u32 at = base + SharedLayout::kTiles + slot * SharedLayout::kTileBytes;
+  DocumentTile tile;
+  u32* const words[] = {&tile.first, &tile.first_query, &tile.queries, &tile.first_key, &tile.keys, &tile.head};
+#pragma unroll
+  for (u32 i = 0; i < 6; ++i) *words[i] = load_shared_u32(at + 4 * i);
+  return tile;
+}
 
 // ---- Store warp: one thread sends finished tiles away and gives their buffers back
 // ------------------------------------
@@ -360,6 +463,54 @@ __device__ __forceinline__ void store_tiles(const TensorMap& map_o, const Attent
     commit_stores();
     wait_stores_read<0>();
     barrier_arrive(ring.empty(position.stage));
+    position.advance();
+  }
+  wait_stores_done();
+}
+
+// The first `rows` rows of a tile, by the warp: behind them is another document.
+__device__ __forceinline__ void store_rows(const AttentionView& view, const Work& work, u32 tile, u32 rows, u32 lane) {
+  using C = Config;
+  constexpr u32 kChunks = C::kHeadDim / 8;  // of 16 bytes
+  u16* const first = view.o + static_cast<i64>(work.head) * view.o_head_stride +
+                     static_cast<i64>(work.query_row(work.first_query)) * view.o_row_stride;
+  for (u32 at = lane; at < rows * kChunks; at += kWarpThreads) {
+    const u32 row = at / kChunks, chunk = at % kChunks;
+    float x[4];
+    load_shared_v4(tile + chunk / 8 * C::kQueryPanelBytes + swizzled_chunk(row, chunk % 8), x);
+    *reinterpret_cast<uint4*>(first + row * view.o_row_stride + chunk * 8) =
+        make_uint4(__float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]), __float_as_uint(x[3]));
+  }
+}
+
+// The same for documents, by a whole warp, which stores the last tile of a document row by row.
+__device__ __forceinline__ void store_document_tiles(const TensorMap& map_o, const AttentionView& view, u32 base,
+                                                     u32 lane) {
+  using C = Config;
+  const Ring<C::kSlots> ring{base + SharedLayout::kQueryRing};
+  RingPosition<C::kSlots> position;
+  while (true) {
+    barrier_wait(ring.full(position.stage), position.parity);
+    const u32 index = load_shared_u32(base + SharedLayout::kTileIndex + position.stage * 4);
+    if (index == kNoTile) break;
+    const Work work = work_of(view, tile_in_slot(base, position.stage));
+    barrier_wait(base + SharedLayout::kOutputFull + position.stage * kBarrierBytes, position.parity);
+    const u32 tile = base + SharedLayout::kQuery + position.stage * C::kQueryBytes;
+    const u32 rows = work.queries - work.first_query;
+    if (rows < C::kBlockM) {
+      store_rows(view, work, tile, rows, lane);
+    } else if (elect_one()) {
+#pragma unroll
+      for (u32 panel = 0; panel < C::kPanels; ++panel) {
+        store_box(map_o, tile + panel * C::kQueryPanelBytes,
+                  {static_cast<i32>(panel * 64), static_cast<i32>(work.query_row(work.first_query)),
+                   static_cast<i32>(work.head), 0});
+      }
+      commit_stores();
+      wait_stores_read<0>();
+    }
+    __syncwarp();
+    if (elect_one()) barrier_arrive(ring.empty(position.stage));
     position.advance();
   }
   wait_stores_done();
@@ -525,8 +676,8 @@ struct Consumer {
     const i32 before = static_cast<i32>(block * C::kBlockN + 2 * (lane % 4));
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      i32 seen = static_cast<i32>(view.k_len), from = 0;
-      const i32 place = static_cast<i32>(row) + 8 * h + seen - static_cast<i32>(view.q_len);
+      i32 seen = static_cast<i32>(work.k_len(view)), from = 0;
+      const i32 place = static_cast<i32>(row) + 8 * h + seen - static_cast<i32>(work.q_len(view));
       if constexpr (C::kCausal) seen = min(seen, place + 1);
       if constexpr (C::kWindow) {
         seen = min(seen, place + static_cast<i32>(view.right) + 1);
@@ -599,9 +750,10 @@ struct Consumer {
       const float sum = OnlineSoftmax::over_quad_sum(of.sum[h]);
       factor[h] = sum == 0.0f ? 0.0f : 1.0f / sum;
       const u32 query_row = work.first_query + row + lane / 4 + 8 * h;
-      if (view.log_sum_exp != nullptr && lane % 4 == 0 && query_row < view.q_len) {
+      if (view.log_sum_exp != nullptr && lane % 4 == 0 && query_row < work.q_len(view)) {
         const float value = sum == 0.0f ? -kInfinity : (of.maximum[h] * view.scale_log2 + log2_approx(sum)) * kLn2;
-        view.log_sum_exp[work.batch * view.batch_stride + work.head * view.head_stride + query_row] = value;
+        view.log_sum_exp[work.batch * view.batch_stride + work.head * view.head_stride + work.query_row(query_row)] =
+            value;
       }
     }
     // Without turns, and with Q in shared memory, another warp's instruction might still read this buffer.
@@ -635,7 +787,16 @@ struct Consumer {
     if (lane == 0) tile = load_shared_u32(base + SharedLayout::kTileIndex + query.stage * 4);
     tile = warp_uniform(tile);
     if (tile == kNoTile) return false;
-    work = work_at(view, tile);
+    if constexpr (C::kPacked) {
+      DocumentTile own{};
+      if (lane == 0) own = tile_in_slot(base, query.stage);
+      u32* const words[] = {&own.first, &own.first_query, &own.queries, &own.first_key, &own.keys, &own.head};
+#pragma unroll
+      for (u32 i = 0; i < 6; ++i) *words[i] = warp_uniform(*words[i]);
+      work = work_of(view, own);
+    } else {
+      work = work_at(view, tile);
+    }
     read_queries();
     return true;
   }
@@ -703,6 +864,26 @@ struct Consumer {
 }  // namespace
 }  // namespace ridge::cuda
 
+#if RIDGE_PACKED
+// Tiles of the queries of documents, each document's last ones first: with a causal mask they are the long ones.
+extern "C" __global__ void __launch_bounds__(ridge::cuda::kDocumentThreads)
+    ridge_attention_documents(const ridge::cuda::DocumentOffsets offsets, ridge::cuda::DocumentTile* const tiles) {
+  using namespace ridge::cuda;
+  constexpr u32 kRows = Config::kBlockM;
+  const auto write = [&](u32 tile, const Document& of, u32 first) {
+    DocumentTile one{};
+    one.first = (of.queries - 1) / kRows * kRows - first;
+    one.first_query = of.first_query;
+    one.queries = of.queries;
+    one.first_key = of.first_key;
+    one.keys = of.outside ? 0 : of.keys;
+    tiles[1 + tile] = one;
+  };
+  const uint2 count = cut_documents<kRows, 0>(offsets, write, [](u32, const Document&, u32) {});
+  if (threadIdx.x == 0) tiles[0].first = count.x;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     ridge_attention(const __grid_constant__ ridge::cuda::TensorMap map_q,
                     const __grid_constant__ ridge::cuda::TensorMap map_k,
@@ -734,9 +915,13 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
   if (warpgroup == C::kConsumers) {
     decrease_registers<RIDGE_PRODUCER_REGISTERS>();
     if (warp == C::kConsumers * 4) {
-      if (elect_one()) Producer{map_q, map_k, map_v, view, base, {}, {}, {}}.run(view.q_tiles * view.heads_total);
+      if (elect_one()) Producer{map_q, map_k, map_v, view, base, {}, {}, {}}.run();
     } else if (warp == C::kConsumers * 4 + 1) {
-      if (elect_one()) store_tiles(map_o, view, base);
+      if constexpr (C::kPacked) {
+        store_document_tiles(map_o, view, base, lane);
+      } else {
+        if (elect_one()) store_tiles(map_o, view, base);
+      }
     }
   } else {
     increase_registers<RIDGE_CONSUMER_REGISTERS>();

@@ -81,7 +81,8 @@ std::vector<record::ParamInfo> params() {
           {"dtype", "bf16", "of q, k, v and o", {"bf16", "f16"}},
           {"mask", "full", "causal: the last query sees every key, the one before it one less", {"full", "causal"}},
           {"keys_left", "0", "that a query sees up to its own place: window_left + 1; 0: all", {}},
-          {"keys_right", "0", "from its own place on: window_right + 1; 0: all, or one with a causal mask", {}}};
+          {"keys_right", "0", "from its own place on: window_right + 1; 0: all, or one with a causal mask", {}},
+          {"documents", "0", "packed in a batch of one sequence, by offsets; 0: the sequence is one", {}}};
 }
 
 // Their scores reach thousands and millions, where one rounding in fp32 changes a weight by more than itself.
@@ -95,24 +96,27 @@ namespace {
 Status check_args(const Args& args) {
   RIDGE_CHECK_OK(check_inputs("attention", args.q, args.k, args.v, args.log_sum_exp, args.scale));
   RIDGE_CHECK_OK(check_window("attention", args.window_left, args.window_right));
+  RIDGE_CHECK_OK(check_offsets("attention", args.q_offsets, args.k_offsets, args.q.shape[0]));
   RIDGE_CHECK_OK(check_like("attention", "o", args.o, "q", args.q));
   const NamedView named_q{"q", &args.q}, named_k{"k", &args.k}, named_v{"v", &args.v},
-      sum{"log_sum_exp", &args.log_sum_exp};
-  RIDGE_CHECK_OK(check_apart("attention", {"o", &args.o}, {named_q, named_k, named_v, sum}));
-  return check_apart("attention", sum, {named_q, named_k, named_v});
+      sum{"log_sum_exp", &args.log_sum_exp}, q_offsets{"q_offsets", &args.q_offsets},
+      k_offsets{"k_offsets", &args.k_offsets};
+  RIDGE_CHECK_OK(check_apart("attention", {"o", &args.o}, {named_q, named_k, named_v, q_offsets, k_offsets, sum}));
+  return check_apart("attention", sum, {named_q, named_k, named_v, q_offsets, k_offsets});
 }
 
 Result<Problem> bind(const record::Case& requested) {
   RIDGE_TRY(problem, bind_params("attention", params(), with_dtype_names(requested, {"dtype"})));
   const Shape s = shape_of(problem);
   RIDGE_CHECK_OK(check_heads(problem.problem_case.text(), s.heads, s.kv_heads, s.dim));
+  RIDGE_CHECK_OK(check_documents(problem.problem_case.text(), s.documents, s.batch));
   const std::vector<std::int64_t> rows = {s.batch, s.q_len, s.heads, s.dim},
                                   keys = {s.batch, s.k_len, s.kv_heads, s.dim};
-  problem.operands = {{"q", s.dtype, rows, false, false},
-                      {"k", s.dtype, keys, false, false},
-                      {"v", s.dtype, keys, false, false},
-                      {"o", s.dtype, rows, true, false},
-                      {"log_sum_exp", DType::kF32, {s.batch, s.heads, s.q_len}, true, false}};
+  problem.operands = {
+      {"q", s.dtype, rows, false, false}, {"k", s.dtype, keys, false, false}, {"v", s.dtype, keys, false, false}};
+  add_offsets(problem);
+  problem.operands.push_back({"o", s.dtype, rows, true, false});
+  problem.operands.push_back({"log_sum_exp", DType::kF32, {s.batch, s.heads, s.q_len}, true, false});
   const double usual = usual_scale(s.dim);
   problem.scalars = {{"scale", "of the scores", record::Scalar::f64(usual), usual / 4, usual * 2}};
   RIDGE_CHECK_OK(check_addressable(problem));
@@ -126,7 +130,7 @@ Result<Call> backward_call(const Problem& problem, const Arguments& forward, std
     return with_hint(make_error(ErrorCode::kUnsupported, "attention: there is no gradient through log_sum_exp"),
                      "give a gradient of o alone");
   }
-  for (const TensorView& wanted : grad_inputs) {
+  for (const TensorView& wanted : grad_inputs.first(3)) {  // offsets have none
     if (wanted.rank == 0) {
       return with_hint(make_error(ErrorCode::kUnsupported, "attention: the gradients of q, k and v are made together"),
                        "give memory for all three");
@@ -136,8 +140,10 @@ Result<Call> backward_call(const Problem& problem, const Arguments& forward, std
   args.q = forward[kQ];
   args.k = forward[kK];
   args.v = forward[kV];
-  args.o = forward[kO];
-  args.log_sum_exp = forward[kLogSumExp];
+  args.o = operand(problem, forward.operands, "o");
+  args.log_sum_exp = operand(problem, forward.operands, "log_sum_exp");
+  args.q_offsets = operand(problem, forward.operands, "q_offsets");
+  args.k_offsets = operand(problem, forward.operands, "k_offsets");
   args.d_o = grad_outputs[0];
   args.d_q = grad_inputs[0];
   args.d_k = grad_inputs[1];
@@ -163,8 +169,10 @@ Result<Call> make_call(const Args& args) {
   call.values[kDim] = args.q.shape[3];
   call.values[kDtype] = index_of(kDtypes, args.q.dtype);
   set_mask(call, args.causal, args.window_left, args.window_right);
-  for (const TensorView* view : {&args.q, &args.k, &args.v, &args.o, &args.log_sum_exp}) {
-    call.operands.push_back(*view);
+  call.values[kDocuments] = args.q_offsets.rank == 0 ? 0 : args.q_offsets.shape[0] - 1;
+  for (const TensorView* view :
+       {&args.q, &args.k, &args.v, &args.q_offsets, &args.k_offsets, &args.o, &args.log_sum_exp}) {
+    if (view->rank != 0) call.operands.push_back(*view);
   }
   call.scalars.push_back(record::Scalar::f64(args.scale.value_or(usual_scale(args.q.shape[3]))));
   return call;
@@ -173,7 +181,9 @@ Result<Call> make_call(const Args& args) {
 Operator describe() {
   Operator op;
   op.name = "attention";
-  op.summary = "softmax(scale q k^T) v with the log-sum-exp of every row; full, causal or in a window, grouped heads";
+  op.summary =
+      "softmax(scale q k^T) v with the log-sum-exp of every row; full, causal or in a window, grouped heads, packed "
+      "documents";
   op.params = params();
   op.bind = bind;
   op.reference = reference;
@@ -187,7 +197,8 @@ Operator describe() {
   op.cases = cases;
   op.vary = vary;
   op.excuses = excuses;
-  op.backward = Backward{"attention_backward", {"q", "k", "v", "o", "log_sum_exp"}, backward_call};
+  op.backward =
+      Backward{"attention_backward", {"q", "k", "v", "q_offsets", "k_offsets", "o", "log_sum_exp"}, backward_call};
   return op;
 }
 

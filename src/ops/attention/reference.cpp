@@ -123,10 +123,18 @@ void append_output_row(const Shape& s, const Row& row, const Rows& v, std::int64
 }  // namespace
 
 // By the contract's inequality, key by key.
-std::vector<std::int64_t> keys_seen(const Shape& s, std::int64_t query) {
-  const std::int64_t place = query + s.k_len - s.q_len;
+std::vector<std::int64_t> keys_seen(const Shape& s, const Documents& documents, std::int64_t query) {
+  std::int64_t q_end = s.q_len, k_begin = 0, k_end = s.k_len;
+  if (s.documents > 0) {
+    k_end = 0;  // of no document
+    for (std::size_t n = 0; n + 1 < documents.q_offsets.size(); ++n) {
+      if (query < documents.q_offsets[n] || query >= documents.q_offsets[n + 1]) continue;
+      q_end = documents.q_offsets[n + 1], k_begin = documents.k_offsets[n], k_end = documents.k_offsets[n + 1];
+    }
+  }
+  const std::int64_t place = query + k_end - q_end;
   std::vector<std::int64_t> keys;
-  for (std::int64_t j = 0; j < s.k_len; ++j) {
+  for (std::int64_t j = k_begin; j < k_end; ++j) {
     if (s.window.left >= 0 && j < place - s.window.left) continue;
     if (s.window.right >= 0 && j > place + s.window.right) continue;
     keys.push_back(j);
@@ -136,6 +144,7 @@ std::vector<std::int64_t> keys_seen(const Shape& s, std::int64_t query) {
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& operands) {
   const Shape s = shape_of(problem, operands);
+  RIDGE_TRY(documents, documents_of(problem, operands));
   const Rows q{numerics::to_doubles(operands[kQ]), s.q_len, s.heads, s.dim};
   const Rows k{numerics::to_doubles(operands[kK]), s.k_len, s.kv_heads, s.dim};
   const Rows v{numerics::to_doubles(operands[kV]), s.k_len, s.kv_heads, s.dim};
@@ -145,7 +154,7 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
     rows.clear();
     for (std::int64_t i = 0; i < s.q_len; ++i) {
       for (std::int64_t h = 0; h < s.heads; ++h) {
-        rows.push_back(row_of(q.at(b, i, h), k, b, s.kv_head(h), keys_seen(s, i), s.scale));
+        rows.push_back(row_of(q.at(b, i, h), k, b, s.kv_head(h), keys_seen(s, documents, i), s.scale));
         append_output_row(s, rows.back(), v, b, s.kv_head(h), outputs[0]);
       }
     }

@@ -27,8 +27,10 @@ std::vector<record::Case> check_cases() {
       cases.push_back(make_case(fmt::format("{} mask={}", sizes, mask)));
     }
   }
-  for (std::size_t i = 0; i < attention::window_cases().size(); ++i) {
-    cases.push_back(make_case(fmt::format("{} deterministic={}", attention::window_cases()[i], i / 2 % 2)));
+  for (const auto& words : {attention::window_cases(), attention::document_cases()}) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      cases.push_back(make_case(fmt::format("{} deterministic={}", words[i], i / 2 % 2)));
+    }
   }
   return cases;
 }

@@ -29,7 +29,7 @@
 // Streams   As gemm's.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, with the values.
 //
-// Window    As attention's: the one that the forward had.
+// Window, Packed   As attention's: what the forward had. d_k and d_v of keys of no document are 0.
 // Scale     As attention's: the one that the forward had.
 #pragma once
 
@@ -50,6 +50,7 @@ struct AttentionBackwardArgs {
   bool deterministic = false;                        // equal bits of dq over runs, also on a GPU
   std::optional<double> scale;                       // of the scores; none: 1 / sqrt(dim)
   std::int64_t window_left = -1, window_right = -1;  // as the forward had them
+  TensorView q_offsets, k_offsets;                   // as the forward had them
 };
 
 Status attention_backward(const AttentionBackwardArgs& args, const Stream& stream);

@@ -15,7 +15,7 @@
 namespace ridge::ops::attention_backward {
 namespace {
 
-using attention::Range, attention::Shape;
+using attention::Range, attention::Sequence, attention::Shape;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -28,10 +28,14 @@ void* row_of(const TensorView& view, std::int64_t b, std::int64_t i, std::int64_
          size_bytes(view.dtype, b * view.stride[0] + i * view.stride[1] + h * view.stride[2]);
 }
 
+struct Operands {
+  TensorView q, k, v, o, log_sum_exp, d_o, d_q, d_k, d_v;
+};
+
 // The memory of one thread.
 class Worker {
  public:
-  Worker(const Shape& s, std::span<const TensorView> operands)
+  Worker(const Shape& s, const Operands& operands)
       : s_(s), operands_(operands), kernels_(best_kernels()), row_(static_cast<std::size_t>(s.dim)) {
     tile_.dim = (s.dim + kVector - 1) / kVector * kVector;
     tile_.scale = static_cast<float>(s.scale);
@@ -50,44 +54,45 @@ class Worker {
   }
 
   // d_k and d_v of the keys from `first` on, of one head of k and v.
-  void keys(std::int64_t b, std::int64_t kv_head, std::int64_t first) {
-    const std::int64_t count = std::min(kTileKeys, s_.k_len - first), group = s_.heads / s_.kv_heads;
-    const Range queries = s_.queries_of(first, first + count - 1);
-    load_keys(b, kv_head, first);
+  void keys(const Sequence& in, std::int64_t kv_head, std::int64_t first) {
+    const std::int64_t count = std::min(kTileKeys, in.shape.k_len - first), group = s_.heads / s_.kv_heads;
+    const Range queries = in.shape.queries_of(first, first + count - 1);
+    load_keys(in, kv_head, first);
     std::fill_n(d_k_, kTileKeys * tile_.dim, 0.0f);
     std::fill_n(d_v_, kTileKeys * tile_.dim, 0.0f);
     for (std::int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
-      for (std::int64_t at = queries.begin; at < queries.end; at += kTileRows) add_to_keys(b, h, at, first);
+      for (std::int64_t at = queries.begin; at < queries.end; at += kTileRows) add_to_keys(in, h, at, first);
     }
     for (std::int64_t j = 0; j < count; ++j) {
-      store(d_k_ + j * tile_.dim, tile_.scale, row_of(operands_[kGradK], b, first + j, kv_head));
-      store(d_v_ + j * tile_.dim, 1.0f, row_of(operands_[kGradV], b, first + j, kv_head));
+      const std::int64_t key = in.first_key + first + j;
+      store(d_k_ + j * tile_.dim, tile_.scale, row_of(operands_.d_k, in.batch, key, kv_head));
+      store(d_v_ + j * tile_.dim, 1.0f, row_of(operands_.d_v, in.batch, key, kv_head));
     }
   }
 
   // d_q of the queries from `first` on, of one head.
-  void queries(std::int64_t b, std::int64_t h, std::int64_t first) {
-    const std::int64_t rows = std::min(kTileRows, s_.q_len - first);
-    load_queries(b, h, first, rows);
+  void queries(const Sequence& in, std::int64_t h, std::int64_t first) {
+    const std::int64_t rows = std::min(kTileRows, in.shape.q_len - first);
+    load_queries(in, h, first, rows);
     std::fill_n(d_q_, kTileRows * tile_.dim, 0.0f);
     // Windows move on from row to row.
-    const std::int64_t begin = s_.keys_of(first).begin, end = s_.keys_of(first + rows - 1).end;
+    const std::int64_t begin = in.shape.keys_of(first).begin, end = in.shape.keys_of(first + rows - 1).end;
     for (std::int64_t key = begin; key < end; key += kTileKeys) {
-      load_keys(b, s_.kv_head(h), key);
-      see(first, rows, key);
+      load_keys(in, s_.kv_head(h), key);
+      see(in, first, rows, key);
       kernels_.weigh(tile_, rows);
       kernels_.add({tile_.slopes, kTileKeys, 1, k_, d_q_, rows, tile_.dim, tile_.begin, tile_.end});
     }
     for (std::int64_t r = 0; r < rows; ++r) {
-      store(d_q_ + r * tile_.dim, tile_.scale, row_of(operands_[kGradQ], b, first + r, h));
+      store(d_q_ + r * tile_.dim, tile_.scale, row_of(operands_.d_q, in.batch, in.first_query + first + r, h));
     }
   }
 
  private:
-  void add_to_keys(std::int64_t b, std::int64_t h, std::int64_t query, std::int64_t key) {
-    const std::int64_t rows = std::min(kTileRows, s_.q_len - query);
-    see(query, rows, key);
-    load_queries(b, h, query, rows);
+  void add_to_keys(const Sequence& in, std::int64_t h, std::int64_t query, std::int64_t key) {
+    const std::int64_t rows = std::min(kTileRows, in.shape.q_len - query);
+    see(in, query, rows, key);
+    load_queries(in, h, query, rows);
     kernels_.weigh(tile_, rows);
     std::int64_t begin[kTileKeys], end[kTileKeys];
     for (std::int64_t j = 0, from = 0, to = 0; j < kTileKeys; ++j) {  // windows move on from row to row
@@ -100,9 +105,9 @@ class Worker {
     kernels_.add({tile_.weights, 1, kTileKeys, tile_.d_o, d_v_, kTileKeys, tile_.dim, begin, end});
   }
 
-  void see(std::int64_t query, std::int64_t rows, std::int64_t key) {
+  void see(const Sequence& in, std::int64_t query, std::int64_t rows, std::int64_t key) {
     for (std::int64_t r = 0; r < rows; ++r) {
-      const Range seen = s_.keys_of(query + r);
+      const Range seen = in.shape.keys_of(query + r);
       tile_.begin[r] = std::clamp<std::int64_t>(seen.begin - key, 0, kTileKeys);
       tile_.end[r] = std::clamp<std::int64_t>(seen.end - key, 0, kTileKeys);
     }
@@ -116,27 +121,29 @@ class Worker {
     numerics::from_float(s_.dtype, sum, to, s_.dim);
   }
 
-  void load_queries(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t rows) {
-    const TensorView& sums = operands_[kLogSumExp];
+  void load_queries(const Sequence& in, std::int64_t h, std::int64_t first, std::int64_t rows) {
+    const TensorView& sums = operands_.log_sum_exp;
     for (std::int64_t r = 0; r < rows; ++r) {
+      const std::int64_t b = in.batch, query = in.first_query + first + r;
       float *const q = tile_.q + r * tile_.dim, *const d_o = tile_.d_o + r * tile_.dim;
-      load(operands_[kQ], b, first + r, h, q);
-      load(operands_[kGradO], b, first + r, h, d_o);
-      load(operands_[kO], b, first + r, h, row_.data());
+      load(operands_.q, b, query, h, q);
+      load(operands_.d_o, b, query, h, d_o);
+      load(operands_.o, b, query, h, row_.data());
       float delta = 0.0f;
       for (std::int64_t c = 0; c < s_.dim; ++c) delta += d_o[c] * row_[static_cast<std::size_t>(c)];
-      const float sum = static_cast<const float*>(sums.data)[b * sums.stride[0] + h * sums.stride[1] + first + r];
+      const float sum = static_cast<const float*>(sums.data)[b * sums.stride[0] + h * sums.stride[1] + query];
       tile_.delta[r] = delta;
       tile_.log_sum_exp[r] = sum == -kInfinity ? kInfinity : sum;  // no key has any weight
     }
   }
 
-  void load_keys(std::int64_t b, std::int64_t kv_head, std::int64_t first) {
+  void load_keys(const Sequence& in, std::int64_t kv_head, std::int64_t first) {
     for (std::int64_t j = 0; j < kTileKeys; ++j) {
       float* const k = k_ + j * tile_.dim;
-      const bool there = first + j < s_.k_len;
-      if (there) load(operands_[kK], b, first + j, kv_head, k);
-      if (there) load(operands_[kV], b, first + j, kv_head, row_.data());
+      const bool there = first + j < in.shape.k_len;
+      const std::int64_t key = in.first_key + first + j;
+      if (there) load(operands_.k, in.batch, key, kv_head, k);
+      if (there) load(operands_.v, in.batch, key, kv_head, row_.data());
       for (std::int64_t c = 0; c < s_.dim; ++c) {
         tile_.k_turned[c * kTileKeys + j] = there ? k[c] : 0.0f;
         tile_.v_turned[c * kTileKeys + j] = there ? row_[static_cast<std::size_t>(c)] : 0.0f;
@@ -145,7 +152,7 @@ class Worker {
   }
 
   const Shape& s_;
-  std::span<const TensorView> operands_;
+  const Operands& operands_;
   TileKernels kernels_;
   Tile tile_{};
   float *k_ = nullptr, *d_q_ = nullptr, *d_k_ = nullptr, *d_v_ = nullptr;  // rows of a block or tile
@@ -153,21 +160,31 @@ class Worker {
   std::vector<float> row_;
 };
 
+std::int64_t blocks_of(const Sequence& one) { return (one.shape.k_len + kTileKeys - 1) / kTileKeys; }
+std::int64_t tiles_of(const Sequence& one) { return (one.shape.q_len + kTileRows - 1) / kTileRows; }
+
 Status run(const Problem& problem, const Arguments& operands, const Stream& stream) {
   const Shape s = attention::shape_of(problem, operands);
-  const std::int64_t blocks = (s.k_len + kTileKeys - 1) / kTileKeys, tiles = (s.q_len + kTileRows - 1) / kTileRows;
-  const std::int64_t of_keys = s.batch * s.kv_heads * blocks, count = of_keys + s.batch * s.heads * tiles;
+  RIDGE_TRY(documents, attention::documents_of(problem, operands));
+  const std::vector<Sequence> sequences = attention::sequences_of(s, documents);
+  std::vector<std::int64_t> ends;  // blocks and tiles of all heads, up to the end of each sequence
+  std::int64_t count = 0;
+  for (const Sequence& one : sequences) ends.push_back(count += s.kv_heads * blocks_of(one) + s.heads * tiles_of(one));
   if (count == 0) return ok_status();
+  const auto named = [&](const char* name) { return operand(problem, operands.operands, name); };
+  const Operands views{operands[kQ],     operands[kK], operands[kV], operands[kO], operands[kLogSumExp],
+                       operands[kGradO], named("d_q"), named("d_k"), named("d_v")};
   const int threads = static_cast<int>(std::clamp<std::int64_t>(stream.threads, 1, count));
   device::cpu::thread_pool().run(threads, [&](int thread) {
-    Worker worker(s, operands);
+    Worker worker(s, views);
     for (std::int64_t i = thread; i < count; i += threads) {
-      if (i < of_keys) {
-        const std::int64_t head = i / blocks;
-        worker.keys(head / s.kv_heads, head % s.kv_heads, i % blocks * kTileKeys);
+      const auto at = static_cast<std::size_t>(std::ranges::upper_bound(ends, i) - ends.begin());
+      const std::int64_t blocks = blocks_of(sequences[at]), tiles = tiles_of(sequences[at]);
+      const std::int64_t of_keys = s.kv_heads * blocks, own = i - (ends[at] - of_keys - s.heads * tiles);
+      if (own < of_keys) {
+        worker.keys(sequences[at], own / blocks, own % blocks * kTileKeys);
       } else {
-        const std::int64_t at = i - of_keys, head = at / tiles;
-        worker.queries(head / s.heads, head % s.heads, at % tiles * kTileRows);
+        worker.queries(sequences[at], (own - of_keys) / tiles, (own - of_keys) % tiles * kTileRows);
       }
     }
   });

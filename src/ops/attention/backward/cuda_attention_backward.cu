@@ -12,9 +12,12 @@
 // take turns in the order of their keys; a block only waits for blocks that started before it. RIDGE_BLOCK_M queries
 // are a step; with RIDGE_CAUSAL query i sees key j where j <= i + k_len - q_len, with RIDGE_WINDOW where j is at most
 // `left` before and `right` behind i + k_len - q_len: a block then walks over the queries that see some of its keys.
+// With RIDGE_PACKED the sequence is documents behind each other: a launch of one block cuts their keys into blocks and
+// their queries into steps, none of which is of two documents; what leaves is stored row by row where a block ends
+// behind its document.
 //
-// Entry points: `ridge_attention_backward_prepare`, `ridge_attention_backward`, `ridge_attention_backward_finish`, in
-// this order on one stream.
+// Entry points: with RIDGE_PACKED `ridge_attention_backward_documents`, `ridge_attention_backward_prepare`,
+// `ridge_attention_backward`, `ridge_attention_backward_finish`, in this order on one stream.
 
 // clang-format off
 /* ridge-kernel
@@ -27,6 +30,7 @@ RIDGE_HEAD_DIM = { value = "dim" }
 RIDGE_BLOCK_M = { value = "block_m" }
 RIDGE_CAUSAL = { value = "window ? 0 : mask" }
 RIDGE_WINDOW = { value = "window" }
+RIDGE_PACKED = { value = "packed" }
 RIDGE_ORDERED = { value = "deterministic" }
 [configs]
 default = { }
@@ -42,17 +46,25 @@ d128_bf16_window = { case = "attention_backward dim=128 dtype=bf16 mask=causal k
 d128_bf16_window_ordered = { case = "attention_backward dim=128 dtype=bf16 mask=causal keys_left=65 deterministic=1" }
 d128_f16_window = { case = "attention_backward dim=128 dtype=f16 keys_left=65 keys_right=65" }
 d64_bf16_window = { case = "attention_backward dim=64 dtype=bf16 mask=causal keys_left=65" }
+d128_bf16_packed = { case = "attention_backward dim=128 dtype=bf16 mask=causal documents=4" }
+d128_bf16_packed_ordered = { case = "attention_backward dim=128 dtype=bf16 mask=causal documents=4 deterministic=1" }
+d128_f16_packed = { case = "attention_backward dim=128 dtype=f16 documents=4" }
+d64_bf16_packed = { case = "attention_backward dim=64 dtype=bf16 mask=causal documents=4" }
 */
 /* ridge-launch
 [[value]]
 name = "block_m"
 expression = "dim == 64 ? 128 : 64"
 [[value]]
+name = "packed"
+expression = "documents > 0"
+# Every document may end with a block of its own, as may the rows before the first and behind the last one.
+[[value]]
 name = "q_blocks"
-expression = "ceil_div(q_len, block_m)"
+expression = "packed ? floor_div(q_len, block_m) + documents + 2 : ceil_div(q_len, block_m)"
 [[value]]
 name = "tiles"
-expression = "ceil_div(k_len, 128)"
+expression = "packed ? floor_div(k_len, 128) + documents + 2 : ceil_div(k_len, 128)"
 [[value]]
 name = "heads_total"
 expression = "batch * heads"
@@ -61,7 +73,7 @@ name = "pairs"
 expression = "heads_total * q_blocks"
 [[value]]
 name = "window"
-expression = "max(keys_left, keys_right) > 0"
+expression = "max(keys_left, keys_right) > 0 || packed"
 
 [[needs]]
 expression = "dim == 64 || dim == 128"
@@ -93,6 +105,12 @@ bytes = "32768 * pairs"
 [[workspace]]
 name = "turns"
 bytes = "deterministic ? 8 * pairs : 0"
+[[workspace]]
+name = "key_tiles"
+bytes = "packed ? 32 * (tiles + 1) : 0"
+[[workspace]]
+name = "query_blocks"
+bytes = "packed ? 8 * (q_blocks + 1) : 0"
 [[tensor_map]]
 name = "map_q"
 operand = "q"
@@ -145,6 +163,21 @@ members = [
   # More than any length where a window has no end.
   { u32 = "keys_left == 0 ? 536870912 : min(keys_left - 1, 536870912)" },
   { u32 = "mask ? 0 : keys_right == 0 ? 536870912 : min(keys_right - 1, 536870912)" },
+  { operand = "d_k" }, { i64 = "d_k_stride0" }, { i64 = "d_k_stride2" }, { i64 = "d_k_stride1" },
+  { operand = "d_v" }, { i64 = "d_v_stride0" }, { i64 = "d_v_stride2" }, { i64 = "d_v_stride1" },
+  { workspace = "key_tiles" }, { workspace = "query_blocks" },
+]
+[[kernel]]
+symbol = "ridge_attention_backward_documents"
+grid = [1]
+block = [1024]
+when = "packed"
+args = [
+  { struct = [
+    { operand = "q_offsets", when = "packed" }, { operand = "k_offsets", when = "packed" },
+    { u32 = "documents" }, { u32 = "q_len" }, { u32 = "k_len" },
+  ] },
+  { struct = "view" },
 ]
 [[kernel]]
 symbol = "ridge_attention_backward_prepare"
@@ -173,6 +206,8 @@ args = [{ struct = "view" }]
 #include "../../../device/cuda/kernel/pipeline.cuh"
 #include "../../../device/cuda/kernel/tma.cuh"
 #include "../../../device/cuda/kernel/wgmma.cuh"
+#include "../documents.cuh"
+#include "../spans.cuh"
 
 #ifndef RIDGE_PRODUCER_REGISTERS
 #define RIDGE_PRODUCER_REGISTERS 24
@@ -190,6 +225,7 @@ struct Config {
   static constexpr u32 kBlockM = RIDGE_BLOCK_M;
   static constexpr bool kCausal = RIDGE_CAUSAL != 0;
   static constexpr bool kWindow = RIDGE_WINDOW != 0;
+  static constexpr bool kPacked = RIDGE_PACKED != 0;
   static constexpr bool kOrdered = RIDGE_ORDERED != 0;
   // Where a step has 64 queries, dV is issued before dS is computed and runs under it; for 128 the registers do not do.
   static constexpr bool kEarlyValues = RIDGE_BLOCK_M == 64;
@@ -212,6 +248,7 @@ struct Config {
   static constexpr u32 kPartBytes = kPartFloats * 4;
 
   static_assert(kHeadDim * kBlockM == 128 * 64, "dQ of a block of queries is two parts of 64 x 64");
+  static_assert(kWindow || !kPacked, "documents have the masks of a window");
 };
 
 struct SharedLayout {
@@ -246,7 +283,20 @@ struct AttentionRows {
   i64 batch_stride, head_stride, row_stride;
 };
 
-// What the three launches share.
+// A block of keys of a document; in front of all how many there are.
+struct DocumentKeys {
+  u32 first;                 // key of the document
+  u32 first_key, keys;       // of the document, among all
+  u32 first_query, queries;  // 0 of them see keys of no document
+  u32 first_block;           // of the document's queries
+  u32 unused[2];
+};
+// A block of queries: rows first .. end of all; in front of all how many there are.
+struct DocumentQueries {
+  u32 first, end;
+};
+
+// What the launches share.
 struct AttentionBackwardView {
   AttentionRows o, d_o, d_q;
   const float* log_sum_exp;  // [batch, heads, q_len]
@@ -264,7 +314,10 @@ struct AttentionBackwardView {
   u32 section;   // heads of K and V that are worked on at one time
   float scale;   // of the scores
   float scale_log2;
-  u32 left, right;  // keys before and behind its place that a query sees, with RIDGE_WINDOW
+  u32 left, right;         // keys before and behind its place that a query sees, with RIDGE_WINDOW
+  AttentionRows d_k, d_v;  // with RIDGE_PACKED, as what follows
+  DocumentKeys* key_tiles;
+  DocumentQueries* query_blocks;
 };
 
 namespace {
@@ -276,6 +329,21 @@ __device__ __forceinline__ u32 factor_place(u32 row) {
   return (j / 2 * 4 + quad) * 4 + j % 2 * 2 + p;
 }
 
+// The block of keys, and the head of K and V, that a thread block works on. Tiles of low keys first: with a causal mask
+// they are the long ones. Heads in sections: what a section reads and adds to stays in the L2 while its tiles are
+// worked off.
+struct KeyPlace {
+  u32 tile, flat_head;
+};
+__device__ __forceinline__ KeyPlace place_of(const AttentionBackwardView& view) {
+  const u32 kv_heads_total = view.kv_heads * view.batch;
+  const u32 section = blockIdx.x / (view.section * view.tiles);
+  const u32 within = blockIdx.x - section * view.section * view.tiles;
+  const u32 size = min(view.section, kv_heads_total - section * view.section);
+  const u32 tile = within / size;
+  return {tile, section * view.section + within - tile * size};
+}
+
 // The walk of a block: every query head of the group, and of each the blocks of queries that see some of its keys,
 // downwards: with turns a block of keys then meets every block of queries after those of lower keys, which work on more
 // of them. A head at a time, so that what its blocks share (Q, dO and the sums of dQ) stays in the L2 although their
@@ -285,18 +353,14 @@ struct Walk {
   u32 lowest, steps;
   u32 masked_below;          // blocks of queries below this one do not see all keys
   u32 highest, masked_from;  // with RIDGE_WINDOW: the last block, and the first of those that have moved beyond a key
+  DocumentKeys document;     // with RIDGE_PACKED
   u32 block, flat_head;
 
   __device__ __forceinline__ explicit Walk(const AttentionBackwardView& view) {
     using C = Config;
-    // Tiles of low keys first: with a causal mask they are the long ones.
-    // Heads in sections: what a section reads and adds to stays in the L2 while its tiles are worked off.
-    const u32 kv_heads_total = view.kv_heads * view.batch;
-    const u32 section = blockIdx.x / (view.section * view.tiles);
-    const u32 within = blockIdx.x - section * view.section * view.tiles;
-    const u32 size = min(view.section, kv_heads_total - section * view.section);
-    tile = within / size;
-    const u32 flat = section * view.section + within - tile * size;
+    const KeyPlace place = place_of(view);
+    const u32 flat = place.flat_head;
+    tile = place.tile;
     batch = flat / view.kv_heads;
     kv_head = flat - batch * view.kv_heads;
     flat_head = flat * view.group;
@@ -307,8 +371,9 @@ struct Walk {
       lowest = static_cast<u32>(max(first_key, 0)) / C::kBlockM;
       masked_below = static_cast<u32>(max(first_key + static_cast<i32>(C::kBlockN + C::kBlockM) - 2, 0)) / C::kBlockM;
     }
+    if constexpr (C::kPacked) document = view.key_tiles[1 + tile];
     if constexpr (C::kWindow) set_window(view);
-    if ((tile + 1) * C::kBlockN > view.k_len) masked_below = 0xFFFFFFFFu;  // some of the keys are past the end
+    if (first_key() + C::kBlockN > k_len(view)) masked_below = 0xFFFFFFFFu;  // some of the keys are past the end
     if constexpr (!C::kWindow) steps = view.q_blocks > lowest ? (view.q_blocks - lowest) * view.group : 0u;
     block = last_block(view);
   }
@@ -317,27 +382,47 @@ struct Walk {
     return Config::kWindow ? highest : view.q_blocks - 1;
   }
 
+  // Of the sequence, or of the document, from whose rows queries, keys and blocks are counted.
+  [[nodiscard]] __device__ __forceinline__ u32 q_len(const AttentionBackwardView& view) const {
+    return Config::kPacked ? document.queries : view.q_len;
+  }
+  [[nodiscard]] __device__ __forceinline__ u32 k_len(const AttentionBackwardView& view) const {
+    return Config::kPacked ? document.keys : view.k_len;
+  }
+  [[nodiscard]] __device__ __forceinline__ u32 first_key() const {
+    return Config::kPacked ? document.first : tile * Config::kBlockN;
+  }
+  // Among those of all: the first key, the first query of the step, and its block.
+  [[nodiscard]] __device__ __forceinline__ u32 key_row() const {
+    return Config::kPacked ? document.first_key + document.first : tile * Config::kBlockN;
+  }
+  [[nodiscard]] __device__ __forceinline__ u32 query_row() const {
+    return (Config::kPacked ? document.first_query : 0u) + block * Config::kBlockM;
+  }
+  [[nodiscard]] __device__ __forceinline__ u32 query_block() const {
+    return (Config::kPacked ? document.first_block : 0u) + block;
+  }
+
+  [[nodiscard]] __device__ __forceinline__ WindowMask window(const AttentionBackwardView& view) const {
+    return {static_cast<i32>(q_len(view)), static_cast<i32>(k_len(view)), static_cast<i32>(view.left),
+            static_cast<i32>(view.right)};
+  }
   // The blocks of queries that see some of the keys, and those that see all.
   __device__ __forceinline__ void set_window(const AttentionBackwardView& view) {
-    using C = Config;
-    constexpr i32 kRows = C::kBlockM;
-    const i32 first = static_cast<i32>(tile * C::kBlockN + view.q_len) - static_cast<i32>(view.k_len);
-    const i32 last = first + static_cast<i32>(C::kBlockN) - 1;  // as the queries whose places the keys are
-    const i32 left = static_cast<i32>(view.left), right = static_cast<i32>(view.right);
-    const i32 newest = min(last + left, static_cast<i32>(view.q_len) - 1);
-    lowest = static_cast<u32>(max(first - right, 0)) / C::kBlockM;
-    highest = static_cast<u32>(max(newest, 0)) / C::kBlockM;
-    masked_below = static_cast<u32>(max(last - right + kRows - 1, 0)) / C::kBlockM;
-    masked_from = static_cast<u32>(max(first + left + 1, 0)) / C::kBlockM;
-    steps = newest >= 0 && highest >= lowest ? (highest - lowest + 1) * view.group : 0u;
+    const QueryBlocks blocks =
+        query_blocks<Config::kBlockM, Config::kBlockN>(window(view), static_cast<i32>(first_key()));
+    lowest = blocks.lowest;
+    highest = blocks.highest;
+    masked_below = blocks.masked_below;
+    masked_from = blocks.masked_from;
+    steps = blocks.count * view.group;
   }
 
   // How many blocks of lower keys add to the sums of this block of queries.
   [[nodiscard]] __device__ __forceinline__ u32 turn(const AttentionBackwardView& view) const {
     using C = Config;
     if constexpr (!C::kWindow) return tile;
-    const i32 first = static_cast<i32>(block * C::kBlockM + view.k_len) - static_cast<i32>(view.q_len + view.left);
-    return tile - static_cast<u32>(max(first, 0)) / C::kBlockN;
+    return first_key() / C::kBlockN - first_block_with<C::kBlockM, C::kBlockN>(window(view), block);
   }
 
   __device__ __forceinline__ void advance(const AttentionBackwardView& view) {
@@ -372,7 +457,7 @@ struct Producer {
 #pragma unroll
       for (u32 half = 0; half < C::kConsumers; ++half) {
         load_box(base + offset + panel * C::kKeyPanelBytes + half * 64 * kRowBytes, map, base + full,
-                 {static_cast<i32>(panel * 64), static_cast<i32>(walk.tile * C::kBlockN + half * 64),
+                 {static_cast<i32>(panel * 64), static_cast<i32>(walk.key_row() + half * 64),
                   static_cast<i32>(walk.kv_head), static_cast<i32>(walk.batch)});
       }
     }
@@ -394,12 +479,12 @@ struct Producer {
         load_box(
             base + tiles_offset + position.stage * C::kQueryBytes + panel * C::kQueryPanelBytes + part * 64 * kRowBytes,
             map, full,
-            {static_cast<i32>(panel * 64), static_cast<i32>(walk.block * C::kBlockM + part * 64),
+            {static_cast<i32>(panel * 64), static_cast<i32>(walk.query_row() + part * 64),
              static_cast<i32>(walk.flat_head - walk.batch * view.heads), static_cast<i32>(walk.batch)});
       }
     }
     load_bytes(base + factors_offset + position.stage * C::kRowFactorBytes,
-               factors + (static_cast<i64>(walk.flat_head) * view.q_blocks + walk.block) * C::kBlockM,
+               factors + (static_cast<i64>(walk.flat_head) * view.q_blocks + walk.query_block()) * C::kBlockM,
                C::kRowFactorBytes, full);
   }
 
@@ -429,7 +514,7 @@ __device__ __forceinline__ void add_parts(const AttentionBackwardView& view, u32
   const u32 source = base + SharedLayout::kParts + warpgroup * C::kPartBytes;
   Walk walk(view);
   for (u32 step = 0; step < walk.steps; ++step) {
-    const i64 part = (static_cast<i64>(walk.flat_head) * view.q_blocks + walk.block) * 2 + warpgroup;
+    const i64 part = (static_cast<i64>(walk.flat_head) * view.q_blocks + walk.query_block()) * 2 + warpgroup;
     const u32 turn = walk.turn(view);
     walk.advance(view);
     if constexpr (C::kOrdered) await_turn(view.turns + part, turn);
@@ -540,14 +625,14 @@ struct Consumer {
 
   // Scores of pairs that do not see each other become -infinity.
   __device__ __forceinline__ void mask(const Walk& walk) {
-    const i32 row = static_cast<i32>(walk.tile * C::kBlockN + warpgroup * 64 + warp_in_group * 16 + lane / 4);
+    const i32 row = static_cast<i32>(walk.first_key() + warpgroup * 64 + warp_in_group * 16 + lane / 4);
     const i32 column = static_cast<i32>(walk.block * C::kBlockM + 2 * (lane % 4));
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       // Queries of this index and above see key row + 8 h, in a window up to another.
-      const i32 place = row + 8 * h + static_cast<i32>(view.q_len) - static_cast<i32>(view.k_len);
+      const i32 place = row + 8 * h + static_cast<i32>(walk.q_len(view)) - static_cast<i32>(walk.k_len(view));
       i32 from = C::kCausal ? place : C::kWindow ? place - static_cast<i32>(view.right) : -0x40000000;
-      if (row + 8 * h >= static_cast<i32>(view.k_len)) from = 0x40000000;
+      if (row + 8 * h >= static_cast<i32>(walk.k_len(view))) from = 0x40000000;
       from -= column;
       const i32 to = place + static_cast<i32>(view.left) - column;
 #pragma unroll
@@ -711,6 +796,22 @@ struct Consumer {
     }
   }
 
+  // The first `rows` rows of this warpgroup's part of a gradient: behind them is another document.
+  __device__ __forceinline__ void store_rows(const AttentionRows& to, u32 tile_offset, const Walk& walk,
+                                             u32 rows) const {
+    constexpr u32 kLanes = C::kHeadDim / 8;  // of 16 bytes
+    const u32 tile = base + tile_offset + warpgroup * 64 * kRowBytes;
+    u16* const first = to.data + static_cast<i64>(walk.kv_head) * to.head_stride +
+                       static_cast<i64>(walk.key_row() + warpgroup * 64) * to.row_stride;
+    for (u32 at = warp_in_group * kWarpThreads + lane; at < rows * kLanes; at += kWarpgroupThreads) {
+      const u32 row = at / kLanes, chunk = at % kLanes;
+      float x[4];
+      load_shared_v4(tile + chunk / 8 * C::kKeyPanelBytes + swizzled_chunk(row, chunk % 8), x);
+      *reinterpret_cast<uint4*>(first + row * to.row_stride + chunk * 8) =
+          make_uint4(__float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]), __float_as_uint(x[3]));
+    }
+  }
+
   __device__ __forceinline__ void run(const TensorMap& map_dk, const TensorMap& map_dv) {
     Walk walk(view);
 #pragma unroll
@@ -726,11 +827,21 @@ struct Consumer {
     store_key_grad(dk, view.scale, SharedLayout::kKeys);
     fence_proxy_async_shared();
     named_barrier(kWarpgroupBarrier + warpgroup, kWarpgroupThreads);
+    if constexpr (C::kPacked) {
+      walk = Walk(view);  // found again, so that nothing of it is held until here
+      const u32 first = walk.first_key() + warpgroup * 64, keys = walk.document.keys;
+      if (first + 64 > keys) {
+        const u32 rows = keys > first ? keys - first : 0;
+        store_rows(view.d_v, SharedLayout::kValues, walk, rows);
+        store_rows(view.d_k, SharedLayout::kKeys, walk, rows);
+        return;
+      }
+    }
     if (warp_in_group == 0 && elect_one()) {
 #pragma unroll
       for (u32 panel = 0; panel < C::kPanels; ++panel) {
         const u32 offset = panel * C::kKeyPanelBytes + warpgroup * 64 * kRowBytes;
-        const BoxCorner at{static_cast<i32>(panel * 64), static_cast<i32>(walk.tile * C::kBlockN + warpgroup * 64),
+        const BoxCorner at{static_cast<i32>(panel * 64), static_cast<i32>(walk.key_row() + warpgroup * 64),
                            static_cast<i32>(walk.kv_head), static_cast<i32>(walk.batch)};
         store_box(map_dv, base + SharedLayout::kValues + offset, at);
         store_box(map_dk, base + SharedLayout::kKeys + offset, at);
@@ -740,6 +851,12 @@ struct Consumer {
     }
   }
 };
+
+// Rows first .. end of a block of queries.
+__device__ __forceinline__ DocumentQueries queries_of(const AttentionBackwardView& view, u32 block) {
+  if constexpr (Config::kPacked) return view.query_blocks[1 + block];
+  return {block * Config::kBlockM, view.q_len};
+}
 
 // ---- Before and after
 // --------------------------------------------------------------------------------------------------------
@@ -785,6 +902,32 @@ __device__ __forceinline__ void transpose_quad(u32 (&v)[4], u32 lane) {
 }  // namespace
 }  // namespace ridge::cuda
 
+#if RIDGE_PACKED
+extern "C" __global__ void __launch_bounds__(ridge::cuda::kDocumentThreads)
+    ridge_attention_backward_documents(const ridge::cuda::DocumentOffsets offsets,
+                                       const ridge::cuda::AttentionBackwardView view) {
+  using namespace ridge::cuda;
+  using C = Config;
+  const auto write_queries = [&](u32 tile, const Document& of, u32 first) {
+    view.query_blocks[1 + tile] = {of.first_query + first, of.first_query + of.queries};
+  };
+  const auto write_keys = [&](u32 tile, const Document& of, u32 first) {
+    DocumentKeys one{};
+    one.first = first;
+    one.first_key = of.first_key;
+    one.keys = of.keys;
+    one.first_query = of.first_query;
+    one.queries = of.outside ? 0 : of.queries;
+    one.first_block = of.first_tile;
+    view.key_tiles[1 + tile] = one;
+  };
+  const uint2 count = cut_documents<C::kBlockM, C::kBlockN>(offsets, write_queries, write_keys);
+  if (threadIdx.x != 0) return;
+  view.query_blocks[0].first = count.x;
+  view.key_tiles[0].first = count.y;
+}
+#endif
+
 // A block per block of queries and head: the rows' factors, zeros for dQ and its turns.
 extern "C" __global__ void __launch_bounds__(ridge::cuda::kSideThreads)
     ridge_attention_backward_prepare(const ridge::cuda::AttentionBackwardView view) {
@@ -794,6 +937,8 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::kSideThreads)
   const u32 block = blockIdx.x, flat_head = blockIdx.y;
   const u32 batch = flat_head / view.heads, head = flat_head - batch * view.heads;
   const u64 at = static_cast<u64>(flat_head) * view.q_blocks + block;
+  if (C::kPacked && block >= view.query_blocks[0].first) return;
+  const DocumentQueries queries = queries_of(view, block);
 
   float4* const zeros = reinterpret_cast<float4*>(view.grad_query + at * 2 * C::kPartFloats);
 #pragma unroll
@@ -805,9 +950,9 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::kSideThreads)
   const u32 lane = threadIdx.x % kLanes;
 #pragma unroll
   for (u32 row = threadIdx.x / kLanes; row < C::kBlockM; row += kSideThreads / kLanes) {
-    const u32 query = block * C::kBlockM + row;
+    const u32 query = queries.first + row;
     float sum = 0.0f;
-    if (query < view.q_len) {
+    if (query < queries.end) {
       sum = dot(reinterpret_cast<const uint4*>(row_of(view.o, batch, head, query))[lane],
                 reinterpret_cast<const uint4*>(row_of(view.d_o, batch, head, query))[lane]);
     }
@@ -815,7 +960,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::kSideThreads)
     for (u32 step = kLanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
     if (lane == 0) {
       float log_sum = -kInfinity;
-      if (query < view.q_len) {
+      if (query < queries.end) {
         log_sum = view.log_sum_exp[batch * view.sum_batch_stride + head * view.sum_head_stride + query];
       }
       // A row that sees no key, and one past the end, weighs every key with zero.
@@ -838,6 +983,9 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1) r
   const u32 lane = threadIdx.x % kWarpThreads;
   const u32 warpgroup = warp / 4;
 
+  if constexpr (C::kPacked) {
+    if (place_of(view).tile >= view.key_tiles[0].first) return;  // behind the last block of keys
+  }
   if (warp == 0 && elect_one()) {
     prefetch_tensor_map(map_q);
     prefetch_tensor_map(map_k);
@@ -883,10 +1031,12 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::kSideThreads)
   using C = Config;
   const u32 block = blockIdx.x, flat_head = blockIdx.y;
   const u32 batch = flat_head / view.heads, head = flat_head - batch * view.heads;
+  if (C::kPacked && block >= view.query_blocks[0].first) return;
+  const DocumentQueries queries = queries_of(view, block);
   const u32 part = threadIdx.x / kWarpgroupThreads, thread = threadIdx.x % kWarpgroupThreads, lane = threadIdx.x % 32;
   const u64 at = (static_cast<u64>(flat_head) * view.q_blocks + block) * 2 + part;
   const float4* const sums = reinterpret_cast<const float4*>(view.grad_query + at * C::kPartFloats) + thread;
-  const u32 first_row = block * C::kBlockM + (C::kQueryPanels == 2 ? part * 64 : 0) + thread / 32 * 16 + lane / 4;
+  const u32 first_row = queries.first + (C::kQueryPanels == 2 ? part * 64 : 0) + thread / 32 * 16 + lane / 4;
   const u32 first_column = (C::kQueryPanels == 2 ? 0 : part * 64) + lane % 4 * 8;
 
   float4 d[8];
@@ -905,7 +1055,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::kSideThreads)
     for (u32 h = 0; h < 2; ++h) {
       transpose_quad(packed[h], lane);
       const u32 row = first_row + 8 * h;
-      if (row < view.q_len) {
+      if (row < queries.end) {
         u16* const target = const_cast<u16*>(row_of(view.d_q, batch, head, row)) + first_column + half * 32;
         *reinterpret_cast<uint4*>(target) = make_uint4(packed[h][0], packed[h][1], packed[h][2], packed[h][3]);
       }

@@ -12,16 +12,17 @@ constexpr std::string_view kName = "attention_backward";
 Status check_args(const Args& args) {
   RIDGE_CHECK_OK(attention::check_inputs(kName, args.q, args.k, args.v, args.log_sum_exp, args.scale));
   RIDGE_CHECK_OK(attention::check_window(kName, args.window_left, args.window_right));
+  RIDGE_CHECK_OK(attention::check_offsets(kName, args.q_offsets, args.k_offsets, args.q.shape[0]));
   const NamedView q{"q", &args.q}, k{"k", &args.k}, v{"v", &args.v}, o{"o", &args.o},
       sum{"log_sum_exp", &args.log_sum_exp}, d_o{"d_o", &args.d_o}, d_q{"d_q", &args.d_q}, d_k{"d_k", &args.d_k},
-      d_v{"d_v", &args.d_v};
+      d_v{"d_v", &args.d_v}, q_offsets{"q_offsets", &args.q_offsets}, k_offsets{"k_offsets", &args.k_offsets};
   for (const NamedView& one : {o, d_o, d_q})
     RIDGE_CHECK_OK(attention::check_like(kName, one.name, *one.view, "q", args.q));
   for (const NamedView& one : {d_k, d_v})
     RIDGE_CHECK_OK(attention::check_like(kName, one.name, *one.view, "k", args.k));
-  RIDGE_CHECK_OK(check_apart(kName, d_q, {q, k, v, o, sum, d_o, d_k, d_v}));
-  RIDGE_CHECK_OK(check_apart(kName, d_k, {q, k, v, o, sum, d_o, d_v}));
-  return check_apart(kName, d_v, {q, k, v, o, sum, d_o});
+  RIDGE_CHECK_OK(check_apart(kName, d_q, {q, k, v, o, sum, d_o, q_offsets, k_offsets, d_k, d_v}));
+  RIDGE_CHECK_OK(check_apart(kName, d_k, {q, k, v, o, sum, d_o, q_offsets, k_offsets, d_v}));
+  return check_apart(kName, d_v, {q, k, v, o, sum, d_o, q_offsets, k_offsets});
 }
 
 std::vector<record::ParamInfo> params() {
@@ -34,6 +35,7 @@ Result<Problem> bind(const record::Case& requested) {
   RIDGE_TRY(problem, bind_params(kName, params(), with_dtype_names(requested, {"dtype"})));
   const attention::Shape s = attention::shape_of(problem);
   RIDGE_CHECK_OK(attention::check_heads(problem.problem_case.text(), s.heads, s.kv_heads, s.dim));
+  RIDGE_CHECK_OK(attention::check_documents(problem.problem_case.text(), s.documents, s.batch));
   const std::vector<std::int64_t> rows = {s.batch, s.q_len, s.heads, s.dim},
                                   keys = {s.batch, s.k_len, s.kv_heads, s.dim};
   // Small scores, and about what their log-sum-exp is: weights of a row add up to some number near 1. With a
@@ -50,10 +52,10 @@ Result<Problem> bind(const record::Case& requested) {
                        false,
                        false,
                        {Fill::Rule::kUniform, usual_sum, usual_sum + 1}},
-                      {"d_o", s.dtype, rows, false, false, kOne},
-                      {"d_q", s.dtype, rows, true, false},
-                      {"d_k", s.dtype, keys, true, false},
-                      {"d_v", s.dtype, keys, true, false}};
+                      {"d_o", s.dtype, rows, false, false, kOne}};
+  attention::add_offsets(problem);
+  problem.operands.push_back({"d_q", s.dtype, rows, true, false});
+  for (const char* name : {"d_k", "d_v"}) problem.operands.push_back({name, s.dtype, keys, true, false});
   const double usual = attention::usual_scale(s.dim);
   problem.scalars = {{"scale", "of the scores", record::Scalar::f64(usual), usual / 4, usual}};
   RIDGE_CHECK_OK(check_addressable(problem));
@@ -75,9 +77,10 @@ Result<Call> make_call(const Args& args) {
   call.values[attention::kDtype] = index_of(attention::kDtypes, args.q.dtype);
   attention::set_mask(call, args.causal, args.window_left, args.window_right);
   call.values[kDeterministic] = args.deterministic ? 1 : 0;
-  for (const TensorView* view :
-       {&args.q, &args.k, &args.v, &args.o, &args.log_sum_exp, &args.d_o, &args.d_q, &args.d_k, &args.d_v}) {
-    call.operands.push_back(*view);
+  call.values[attention::kDocuments] = args.q_offsets.rank == 0 ? 0 : args.q_offsets.shape[0] - 1;
+  for (const TensorView* view : {&args.q, &args.k, &args.v, &args.o, &args.log_sum_exp, &args.d_o, &args.q_offsets,
+                                 &args.k_offsets, &args.d_q, &args.d_k, &args.d_v}) {
+    if (view->rank != 0) call.operands.push_back(*view);
   }
   call.scalars.push_back(record::Scalar::f64(args.scale.value_or(attention::usual_scale(args.q.shape[3]))));
   return call;

@@ -72,8 +72,9 @@ struct Query {
 
 class Gradients {
  public:
-  Gradients(const Problem& problem, const Arguments& operands)
+  Gradients(const Problem& problem, const Arguments& operands, attention::Documents documents)
       : s_(attention::shape_of(problem, operands)),
+        documents_(std::move(documents)),
         q_(rows_of(operands[kQ], s_.q_len, s_.heads)),
         k_(rows_of(operands[kK], s_.k_len, s_.kv_heads)),
         v_(rows_of(operands[kV], s_.k_len, s_.kv_heads)),
@@ -111,7 +112,7 @@ class Gradients {
     std::vector<Dot> scores, products;
     double most = 0, largest = 0;
     Query row;
-    row.keys = attention::keys_seen(s_, i);
+    row.keys = attention::keys_seen(s_, documents_, i);
     for (const std::int64_t j : row.keys) {
       scores.push_back(dot(q_.row(b, i, h), k_.row(b, j, kv), s_.dim));
       products.push_back(dot(d_o, v_.row(b, j, kv), s_.dim));
@@ -189,6 +190,7 @@ class Gradients {
   }
 
   Shape s_;
+  attention::Documents documents_;
   Rows q_, k_, v_, o_, d_o_;
   std::vector<double> log_sum_exp_;
   double r_, least_;  // the dtype's unit roundoff, and half the step of its smallest numbers
@@ -198,7 +200,8 @@ class Gradients {
 }  // namespace
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& operands) {
-  return Gradients(problem, operands).outputs();
+  RIDGE_TRY(documents, attention::documents_of(problem, operands));
+  return Gradients(problem, operands, std::move(documents)).outputs();
 }
 
 }  // namespace ridge::ops::attention_backward

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Times attention in windows and of packed documents, forward and backward, beside FlashAttention, contenders taking turns.
+
+    attention_masks_compare.py OUT [--repeats 20] [--checks-only] [--commit ID]
+
+Calls are those of PyTorch: `rt.attention(window=)`, `rt.varlen_attention`, FlashAttention-4 where `flash_attn.cute` can be imported, and the
+FlashAttention that torch has. Every timed call is one pass on random normal data, with the L2 displaced before it, between two events;
+contenders change places from round to round, the median counts. A backward pass is that of a graph which is kept. FLOP: 4 x pairs of a query
+and a key that it sees x dim x heads, backward 10 x. Results of all contenders are held against ours first, ours against torch's math in
+float32 on a case that fits. Writes OUT/attention-masks.json (with every sample) and .csv. Exit status 1 on a wrong result, 77 without
+PyTorch or a GPU. Needs PYTHONPATH=python and RIDGELINE_LIBRARY_DIR.
+"""
+import argparse
+import csv
+import json
+import pathlib
+import statistics
+import sys
+
+try:
+    import torch
+except ImportError:
+    sys.exit(77)
+if not torch.cuda.is_available():
+    sys.exit(77)
+import ridgeline.torch as rt  # noqa: E402
+from versions import versions  # noqa: E402
+
+try:
+    from flash_attn.cute import flash_attn_func, flash_attn_varlen_func
+except ImportError:
+    flash_attn_func = flash_attn_varlen_func = None
+
+WINDOWS = [  # batch, heads, kv_heads, length, dim, left, right
+    (1, 32, 8, 8192, 128, 1023, 0), (1, 32, 8, 8192, 128, 4095, 0), (1, 32, 8, 32768, 128, 1023, 0), (1, 32, 8, 8192, 128, 512, 512), (4, 32, 32, 4096, 64, 511, 0)]
+DOCUMENTS = [  # heads, kv_heads, dim, causal, lengths
+    (32, 8, 128, True, [2048] * 8), (32, 8, 128, True, [8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 32]), (32, 8, 128, True, [512] * 32),
+    (32, 8, 128, False, [1000] * 16), (32, 32, 64, True, [777] * 21)]
+CHECKED = (1, 8, 2, 900, 128, 100, 30), (8, 2, 128, True, [300, 1, 129, 0, 400, 70])
+MOST_DIFFERENCE = 0.012  # of the RMS, in bf16
+
+
+def tokens(*shape):
+    return torch.randn(*shape, device="cuda", dtype=torch.bfloat16).requires_grad_()
+
+
+def seen_pairs(length, left, right):
+    return sum(min(i + right + 1, length) - max(i - left, 0) for i in range(length))
+
+
+def window_work(case):
+    batch, heads, kv_heads, length, dim, left, right = case
+    q, k, v = tokens(batch, length, heads, dim), tokens(batch, length, kv_heads, dim), tokens(batch, length, kv_heads, dim)
+    calls = {"ridgeline": lambda: rt.attention(q, k, v, window=(left, right)),
+             "ridgeline_ordered": lambda: rt.attention(q, k, v, window=(left, right), deterministic=True),
+             "torch_flash": lambda: torch_flash(q, k, v, None, length, right == 0, left, right)}
+    if flash_attn_func is not None:
+        calls["fa4"] = lambda: first(flash_attn_func(q, k, v, causal=right == 0, window_size=(left, right)))
+    return f"{batch},{heads}/{kv_heads},{length},{dim} window {left},{right}", 4e-9 * batch * heads * dim * seen_pairs(length, left, right), (q, k, v), calls
+
+
+def documents_work(case):
+    heads, kv_heads, dim, causal, lengths = case
+    of = torch.tensor([0, *lengths], device="cuda").cumsum(0).to(torch.int32)
+    total, longest = sum(lengths), max(lengths)
+    q, k, v = tokens(total, heads, dim), tokens(total, kv_heads, dim), tokens(total, kv_heads, dim)
+    calls = {"ridgeline": lambda: rt.varlen_attention(q, k, v, of, of, causal=causal),
+             "ridgeline_ordered": lambda: rt.varlen_attention(q, k, v, of, of, causal=causal, deterministic=True),
+             "torch_flash": lambda: torch_flash(q, k, v, of, longest, causal, None, None)}
+    if flash_attn_varlen_func is not None:
+        calls["fa4"] = lambda: first(flash_attn_varlen_func(q, k, v, cu_seqlens_q=of, cu_seqlens_k=of, max_seqlen_q=longest, max_seqlen_k=longest, causal=causal))
+    pairs = sum(n * (n + 1) // 2 if causal else n * n for n in lengths)
+    name = f"{heads}/{kv_heads},{dim} {'causal' if causal else 'full'} documents of {lengths[0]} x {len(lengths)}" if len(set(lengths)) == 1 else (
+        f"{heads}/{kv_heads},{dim} {'causal' if causal else 'full'} documents of {','.join(map(str, lengths))}")
+    return name, 4e-9 * heads * dim * pairs, (q, k, v), calls
+
+
+def first(result):
+    return result[0] if isinstance(result, tuple) else result
+
+
+def torch_flash(q, k, v, of, longest, causal, left, right):
+    return torch.ops.aten._flash_attention_forward(q, k, v, of, of, longest, longest, 0.0, causal, False, window_size_left=left, window_size_right=right)[0]
+
+
+def by_math(q, k, v, seen):
+    group = q.shape[-2] // k.shape[-2]
+    q, k, v = q.float(), k.float().repeat_interleave(group, -2), v.float().repeat_interleave(group, -2)
+    scores = torch.einsum("...ihd,...jhd->...hij", q, k) * q.shape[-1] ** -0.5
+    weights = scores.masked_fill(~seen, -torch.inf).softmax(-1).nan_to_num(0.0)
+    return torch.einsum("...hij,...jhd->...ihd", weights, v)
+
+
+def difference(found, want):
+    return ((found.float() - want.float()).norm() / want.float().norm().clamp(min=1e-20)).item()
+
+
+def passes(leaves, calls, grad):
+    """Forward calls, and backward calls of graphs that are kept, by name; those that a contender does not have are left out."""
+    forward, backward, results = {}, {}, {}
+    for name, call in calls.items():
+        try:
+            out = call()
+            results[name] = (out.detach(), *torch.autograd.grad(out, leaves, grad, retain_graph=True))
+        except Exception as reason:
+            print(f"no {name}: {type(reason).__name__}: {str(reason)[:200]}", flush=True)
+            continue
+        if name != "ridgeline_ordered":
+            forward[name] = call
+        backward[name] = lambda out=out: torch.autograd.grad(out, leaves, grad, retain_graph=True)
+    return forward, backward, results
+
+
+def check(work, seen):
+    name, _, leaves, calls = work
+    grad = torch.randn_like(leaves[0])
+    want = by_math(*leaves, seen)
+    want = (want.detach(), *torch.autograd.grad(want, leaves, grad.float()))
+    wrong = 0
+    for contender, results in passes(leaves, calls, grad)[2].items():
+        off = [difference(have, right) for have, right in zip(results, want)]
+        print(f"{name}: {contender} off by {', '.join(f'{one:.4f}' for one in off)}", flush=True)
+        wrong += contender.startswith("ridgeline") and max(off) > MOST_DIFFERENCE
+    return wrong == 0
+
+
+def right():
+    window, documents = CHECKED
+    length, left, reach = window[3], window[5], window[6]
+    away = torch.arange(length, device="cuda") - torch.arange(length, device="cuda")[:, None]
+    of = torch.repeat_interleave(torch.arange(len(documents[4]), device="cuda"), torch.tensor(documents[4], device="cuda"))
+    place = torch.arange(len(of), device="cuda")
+    ok = check(window_work(window), (away >= -left) & (away <= reach))
+    return check(documents_work(documents), (of[:, None] == of) & (place <= place[:, None])) and ok
+
+
+def timed(calls, repeats, sweep):
+    names, samples = list(calls), {name: [] for name in calls}
+    for turn in range(repeats + 1):
+        for name in names[turn % len(names):] + names[:turn % len(names)]:
+            sweep.add_(1)
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            calls[name]()
+            end.record()
+            end.synchronize()
+            if turn:
+                samples[name].append(begin.elapsed_time(end))
+    return samples
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--checks-only", action="store_true")
+    parser.add_argument("--commit", default="")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    if not right():
+        return 1
+    if options.checks_only:
+        return 0
+    rows, sweep = [], torch.zeros(128 << 20, dtype=torch.int32, device="cuda")
+    for make, cases in ((window_work, WINDOWS), (documents_work, DOCUMENTS)):
+        for case in cases:
+            name, flop, leaves, calls = make(case)
+            grad = torch.randn_like(leaves[0])
+            forward, backward, results = passes(leaves, calls, grad)
+            for peer, found in results.items():
+                off = max(difference(have, ours) for have, ours in zip(found, results["ridgeline"]))
+                if off > 2 * MOST_DIFFERENCE:
+                    print(f"{name}: {peer} differs from ridgeline by {off:.4f}", flush=True)
+            for way, of_pass, factor in (("forward", forward, 1.0), ("backward", backward, 2.5)):
+                samples = timed(of_pass, options.repeats, sweep)
+                medians = {peer: statistics.median(times) for peer, times in samples.items()}
+                print(f"{name} {way}: " + "  ".join(f"{peer} {factor * flop / ms:.0f} ({ms * 1e3:.0f} us)" for peer, ms in medians.items()), flush=True)
+                rows += [{"case": name, "pass": way, "contender": peer, "median_ms": medians[peer], "tflops": factor * flop / medians[peer], "samples_ms": times}
+                         for peer, times in samples.items()]
+            del forward, backward, results, leaves, calls
+            torch.cuda.empty_cache()
+    environment = {"commit": options.commit, "device": torch.cuda.get_device_name(0), "versions": versions()}
+    with open(options.out / "attention-masks.json", "w") as file:
+        json.dump({"environment": environment, "protocol": "one pass per sample, L2 displaced, contenders in turns", "repeats": options.repeats, "rows": rows}, file)
+    with open(options.out / "attention-masks.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["case", "pass", "contender", "median_ms", "tflops"])
+        writer.writerows([row["case"], row["pass"], row["contender"], f"{row['median_ms']:.5f}", f"{row['tflops']:.1f}"] for row in rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
