@@ -51,28 +51,33 @@ def best_peer(rows):
     return min(peers, key=lambda row: row["median_us"], default=None)
 
 
-def rows_file(folder, works):
-    """The file that has these works: a later run of them alone, rows-NAME.json, or rows.json."""
-    for path in sorted(folder.glob("rows-*.json")):
-        if any(row["work"].split(".")[0] in works for row in json.loads(path.read_text())["rows"]):
-            return path
-    return folder / "rows.json"
+def rows_files(folder, works):
+    """What was measured of these works, by file: of each work the last run by name, rows.json before rows-NAME.json, which has some works alone."""
+    found = {}
+    for path in sorted(folder.glob("rows*.json"), key=lambda path: path.stem):
+        measured = json.loads(path.read_text())
+        found |= {row["work"]: (path, measured) for row in measured["rows"] if row["work"].split(".")[0] in works}
+    files = {path: {"measured": measured, "rows": [], "host": []} for path, measured in found.values()}
+    for path, one in files.items():
+        for kind in ("rows", "host"):
+            one[kind] = [row for row in one["measured"][kind] if found.get(row["work"], (None,))[0] == path]
+    return files
 
 
 def rows_table(folders, works):
     """For each device: ours, the best peer, and ours over it; forms of ours that a call asks for by name have lines of their own."""
-    files = [rows_file(folder, works) for folder in folders]
-    measured = [json.loads(path.read_text()) for path in files]
-    of_device = [grouped_by(each["rows"], "work", "shape") for each in measured]
-    shown = [key for key in dict.fromkeys(key for rows in of_device for key in rows)
-             if any(key[0] == work or key[0].startswith(work + ".") for work in works)]
+    devices = [rows_files(folder, works) for folder in folders]
+    devices = [files for files in devices if files]
+    of_device = [grouped_by([row for one in files.values() for row in one["rows"]], "work", "shape") for files in devices]
+    shown = list(dict.fromkeys(key for rows in of_device for key in rows))
+    shown.sort(key=lambda key: works.index(key[0].split(".")[0]))
+    names = [device_of(next(iter(files.values()))["measured"])[0] for files in devices]
     head = ["work, shape"]
-    for each in measured:
-        device = device_of(each)[0]
-        head += [f"{device}: ours", "best peer", "ratio"]
+    for name in names:
+        head += [f"{name}: ours", "best peer", "ratio"]
     lines = []
-    forms = {key: dict.fromkeys(row["contender"] for rows in of_device for row in rows.get(key, []) if row["contender"] == OURS or row["contender"].startswith(OURS + " "))
-             for key in shown}
+    forms = {key: dict.fromkeys(row["contender"] for rows in of_device for row in rows.get(key, [])
+                                if row["contender"] == OURS or (row["contender"].startswith(OURS + " ") and not row["contender"].startswith(OURS + " cuda_"))) for key in shown}
     for work, shape, form in ((*key, form) for key in shown for form in forms[key]):
         name = work.split(".", 1)[1] if len(works) == 1 else work.replace(".", " ")
         line = [f"{name}{form.replace(OURS + ' ', ', ') if form != OURS else ''} {shape.replace('x', ' x ')}"]
@@ -85,14 +90,16 @@ def rows_table(folders, works):
                      f"{peer['median_us'] / ours['median_us']:.2f}" if ours and peer else ""]
         lines.append(line)
     hosts = []
-    for each in measured:
-        times = {(row["work"], row["contender"]): row["host_us"] for row in each["host"] if any(row["work"].startswith(work + ".") for work in works)}
-        said = [f"{work.split('.')[1]} {times[work, OURS]:.1f} us (PyTorch {times[work, 'torch']:.1f})" for work, who in times if who == OURS and (work, "torch") in times]
+    for name, files in zip(names, devices, strict=True):
+        times = {(row["work"], row["contender"]): row["host_us"] for one in files.values() for row in one["host"]}
+        said = [f"{work.split('.')[1] if len(works) == 1 else work.replace('.', ' ')} {times[work, OURS]:.1f} us (PyTorch {times[work, 'torch']:.1f})"
+                for work, who in times if who == OURS and (work, "torch") in times]
         if said:
-            hosts.append(f"{device_of(each)[0]} {', '.join(said)}")
+            hosts.append(f"{name} {', '.join(said)}")
+    sources = {source(one["measured"]): None for files in devices for one in files.values()}
     text = (f"{table(head, lines)}\n\nTB/s of compulsory bytes, bf16 (AdamW: f32), medians, contenders in turns in one process, the L2 displaced before every call, first and last results held to fp64; "
             f"the peer is the fastest of PyTorch, torch.compile, QuACK and Liger that ran, and (!) says that a result of it was outside of what its dtype leaves. "
-            f"{'; '.join(map(source, measured))} (samples: {', '.join(f'bench/results/{path.parent.name}/{path.name}' for path in files)}).")
+            f"{'; '.join(sources)} (samples: {', '.join(f'bench/results/{path.parent.name}/{path.name}' for files in devices for path in files)}).")
     return text + (f" Host time of a call with 512 rows, with its backward pass where it is one: {'; '.join(hosts)}." if hosts else "")
 
 

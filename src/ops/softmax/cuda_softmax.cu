@@ -107,7 +107,7 @@ name = "direct"
 expression = "by_chunks && chunks <= 1024 * CHUNKS && (DIRECT == 1 || (DIRECT == 2 && chunks <= 32))"
 [[value]]
 name = "again"
-expression = "by_chunks && chunks > 128 && (DIRECT == 3 || (DIRECT == 2 && chunks > 2048))"
+expression = "by_chunks && chunks > 128 && (DIRECT == 3 || (DIRECT == 2 && chunks > 2048 && chunks <= 4096))"
 [[value]]
 name = "per_thread"
 expression = "again ? (chunks > 1024 ? 4 : 2) : by_chunks == 0 || chunks <= (direct ? 8 : 32) ? 1 : chunks <= 64 ? min(2, CHUNKS) : CHUNKS"
