@@ -353,7 +353,8 @@ struct Walk {
   u32 lowest, steps;
   u32 masked_below;          // blocks of queries below this one do not see all keys
   u32 highest, masked_from;  // with RIDGE_WINDOW: the last block, and the first of those that have moved beyond a key
-  DocumentKeys document;     // with RIDGE_PACKED
+  DocumentKeys document;  // with RIDGE_PACKED, as the place of the first key among the queries, and the keys from it on
+  i32 own_place, own_keys;
   u32 block, flat_head;
 
   __device__ __forceinline__ explicit Walk(const AttentionBackwardView& view) {
@@ -371,7 +372,11 @@ struct Walk {
       lowest = static_cast<u32>(max(first_key, 0)) / C::kBlockM;
       masked_below = static_cast<u32>(max(first_key + static_cast<i32>(C::kBlockN + C::kBlockM) - 2, 0)) / C::kBlockM;
     }
-    if constexpr (C::kPacked) document = view.key_tiles[1 + tile];
+    if constexpr (C::kPacked) {
+      document = view.key_tiles[1 + tile];
+      own_place = static_cast<i32>(document.first + document.queries) - static_cast<i32>(document.keys);
+      own_keys = static_cast<i32>(document.keys - document.first);
+    }
     if constexpr (C::kWindow) set_window(view);
     if (first_key() + C::kBlockN > k_len(view)) masked_below = 0xFFFFFFFFu;  // some of the keys are past the end
     if constexpr (!C::kWindow) steps = view.q_blocks > lowest ? (view.q_blocks - lowest) * view.group : 0u;
@@ -625,14 +630,18 @@ struct Consumer {
 
   // Scores of pairs that do not see each other become -infinity.
   __device__ __forceinline__ void mask(const Walk& walk) {
-    const i32 row = static_cast<i32>(walk.first_key() + warpgroup * 64 + warp_in_group * 16 + lane / 4);
+    // A packed block counts its keys from its own first one, which takes fewer registers.
+    const u32 first = C::kPacked ? 0 : walk.tile * C::kBlockN;
+    const i32 row = static_cast<i32>(first + warpgroup * 64 + warp_in_group * 16 + lane / 4);
+    const i32 ahead = C::kPacked ? walk.own_place : static_cast<i32>(view.q_len) - static_cast<i32>(view.k_len);
+    const i32 keys = C::kPacked ? walk.own_keys : static_cast<i32>(view.k_len);
     const i32 column = static_cast<i32>(walk.block * C::kBlockM + 2 * (lane % 4));
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       // Queries of this index and above see key row + 8 h, in a window up to another.
-      const i32 place = row + 8 * h + static_cast<i32>(walk.q_len(view)) - static_cast<i32>(walk.k_len(view));
+      const i32 place = row + 8 * h + ahead;
       i32 from = C::kCausal ? place : C::kWindow ? place - static_cast<i32>(view.right) : -0x40000000;
-      if (row + 8 * h >= static_cast<i32>(walk.k_len(view))) from = 0x40000000;
+      if (row + 8 * h >= keys) from = 0x40000000;
       from -= column;
       const i32 to = place + static_cast<i32>(view.left) - column;
 #pragma unroll
@@ -828,7 +837,8 @@ struct Consumer {
     fence_proxy_async_shared();
     named_barrier(kWarpgroupBarrier + warpgroup, kWarpgroupThreads);
     if constexpr (C::kPacked) {
-      walk = Walk(view);  // found again, so that nothing of it is held until here
+      // Found again where registers are short, so that nothing of it is held until here.
+      if constexpr (C::kHeadDim == 128) walk = Walk(view);
       const u32 first = walk.first_key() + warpgroup * 64, keys = walk.document.keys;
       if (first + 64 > keys) {
         const u32 rows = keys > first ? keys - first : 0;
