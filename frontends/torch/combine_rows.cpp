@@ -1,5 +1,5 @@
-// ridgeline::combine_rows, rows that are weighted sums of other rows, and the gradient of its weights. The gradient of x
-// is combine_rows again, by the places that the caller gives.
+// ridgeline::combine_rows, rows that are weighted sums of other rows, and the gradient of its weights. The gradient of
+// x is combine_rows again, by the places that the caller gives.
 #include "ridge/ops/combine_rows.h"
 
 #include <ATen/Functions.h>
@@ -78,7 +78,9 @@ Tensor weights_gradient_by_torch(const Tensor& dy, const Tensor& x, const Tensor
 
 Tensor combine_rows(const Tensor& x, const Tensor& sources, const OptionalTensor& weights,
                     const OptionalTensor& places) {
-  check_same_device(kOp, {{"x", &x}, {"sources", &sources}, {"weights", weights ? &*weights : nullptr},
+  check_same_device(kOp, {{"x", &x},
+                          {"sources", &sources},
+                          {"weights", weights ? &*weights : nullptr},
                           {"places", places ? &*places : nullptr}});
   const Tensor y = combine_rows_meta(x, sources, weights, places);
   if (x.scalar_type() == at::kDouble) return by_torch(x, sources, weights);
@@ -140,8 +142,8 @@ struct CombineRowsFormula final : Gradients {
     const Tensor rows = at::div(places, at::scalar_tensor(sources.sym_size(1).expect_int(), places.options()), "floor");
     OptionalTensor by;
     if (weights.defined()) {
-      by = at::index_select(weights.reshape({-1}), 0, at::clamp_min(places, 0).reshape({-1})).reshape_symint(
-          places.sym_sizes());
+      by = at::index_select(weights.reshape({-1}), 0, at::clamp_min(places, 0).reshape({-1}))
+               .reshape_symint(places.sym_sizes());
     }
     return at::GradMode::is_enabled() ? by_torch(dy, rows, by) : call_combine_rows(dy, rows, by, {});
   }

@@ -23,7 +23,8 @@ struct Looks {
   std::optional<Outlook> outlook;
 };
 
-// At most `size` out of `among`, which are valid, canonical and unseen. The same for the same arguments.
+// At most `size` out of `among`, which are valid and canonical, and of which nothing was settled; at least one, where
+// there is one: where all were looked at, the fastest again. The same for the same arguments.
 Looks choose_looks(const Space& space, const Machine& machine, const Past& past,
                    const std::vector<record::EarlierLooks>& earlier, const std::vector<Config>& among, std::size_t size,
                    std::uint64_t seed);

@@ -230,9 +230,9 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
   }
   if (op.name.starts_with("combine_rows")) {
     // One to more sources than are in flight; teams of a warp, of a block, pieces of a row; rows by elements.
-    for (const char* size : {"rows=3000 sources=900 cols=8", "rows=900 sources=3000 cols=1000",
-                             "rows=300 sources=500 cols=4104", "rows=70 sources=90 cols=20000",
-                             "rows=500 sources=700 cols=333"}) {
+    for (const char* size :
+         {"rows=3000 sources=900 cols=8", "rows=900 sources=3000 cols=1000", "rows=300 sources=500 cols=4104",
+          "rows=70 sources=90 cols=20000", "rows=500 sources=700 cols=333"}) {
       for (const char* more : {"top=1", "top=2 dtype=f16", "top=5 dtype=f32 index=i64", "top=8", "top=19"}) {
         add(fmt::format("{} {}", size, more));
         if (op.name == "combine_rows") add(fmt::format("{} {} weights=1", size, more));

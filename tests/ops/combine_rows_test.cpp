@@ -1,5 +1,5 @@
-// What is particular to combine_rows and its backward: rows without sources, sources that are no row, copies bit by bit,
-// rows shared out to threads, checks that a wrong source cannot pass, and launch plans that fit.
+// What is particular to combine_rows and its backward: rows without sources, sources that are no row, copies bit by
+// bit, rows shared out to threads, checks that a wrong source cannot pass, and launch plans that fit.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -68,7 +68,8 @@ struct Batch {
   [[nodiscard]] double product(std::int64_t row, std::int64_t k) const {
     const std::int32_t source = from[static_cast<std::size_t>(row * top + k)];
     double total = 0;
-    for (std::int64_t j = 0; source >= 0 && j < cols; ++j) total += static_cast<double>(at(dy, row, j)) * at(x, source, j);
+    for (std::int64_t j = 0; source >= 0 && j < cols; ++j)
+      total += static_cast<double>(at(dy, row, j)) * at(x, source, j);
     return total;
   }
   [[nodiscard]] float at(const std::vector<float>& matrix, std::int64_t row, std::int64_t column) const {
@@ -193,7 +194,8 @@ TEST(CombineRowsPlan, RowsAreSharedOutToTeamsAndTheirPieces) {
     facts.values["sm_count"] = 132;
     return ops::described_kernel("ops/combine_rows/" + file).resolve(0, facts).value().kernels.at(0);
   };
-  const record::ResolvedKernel many = plan_of("cuda_combine_rows.cu", "combine_rows rows=100 cols=7168 top=8 weights=1");
+  const record::ResolvedKernel many =
+      plan_of("cuda_combine_rows.cu", "combine_rows rows=100 cols=7168 top=8 weights=1");
   EXPECT_EQ(many.grid[0], 100u * 4) << "896 chunks, a block for 256 of them";
   EXPECT_EQ(many.parameters.at(0).bytes, 104u) << "CombineParameters";
   const record::ResolvedKernel one = plan_of("cuda_combine_rows.cu", "combine_rows rows=100 cols=7168 top=1");

@@ -55,6 +55,16 @@ TEST_F(ChooseLooks, ChoosesEachOnceAndOnlyFromWhatIsOffered) {
   EXPECT_TRUE(choose_looks(space_, machine_, {}, {}, {}, 5, 1).configs.empty());
 }
 
+// A round may have looked at all that a direction has, and not been measured: its configurations are offered again.
+TEST_F(ChooseLooks, OffersTheFastestAgainWhereAllWereLookedAt) {
+  const std::vector<Config> three = {all_[2], all_[5], all_[8]};
+  Past past;
+  past.time = 1;
+  past.looks = {{all_[2], 1.5}, {all_[5], std::nullopt}, {all_[8], 0.9}};
+  EXPECT_EQ(choose_looks(space_, machine_, past, {}, three, 2, 1).configs, (std::vector<Config>{all_[8], all_[2]}));
+  EXPECT_EQ(choose_looks(space_, machine_, past, {}, {all_[5]}, 2, 1).configs, std::vector<Config>{all_[5]});
+}
+
 TEST_F(ChooseLooks, IsTheSameForTheSameSeed) {
   const Past past = past_of({{all_[3], 1.0}, {all_[9], 2.0}});
   const auto chosen = [&](std::uint64_t seed) {

@@ -158,6 +158,27 @@ TEST(Search, LearnsNothingFromARoundThatWasNotMeasured) {
   EXPECT_THAT(again.hypothesis.reasoning, testing::Not(HasSubstr("rolled back")));
 }
 
+// The looks of a round that was not measured are all that its direction has: it proposes the fastest of them again.
+TEST(Search, OffersAgainWhatWasLookedAtInARoundThatWasNotMeasured) {
+  ProposalRequest request = toy_request(0.0075);
+  request.incumbent.sources = {{"toy.cpp", kTwoDirections}};
+  request.space = *record::tune_space(request.incumbent);
+  for (int round = 0; round < 4; ++round) {
+    const Proposal proposal = ask(request);
+    ASSERT_FALSE(proposal.exhausted);
+    ASSERT_FALSE(proposal.candidates.empty());
+    record::RoundSummary lost = toy_round(request, proposal, false);
+    lost.outcome = record::Outcome::kAmbiguous;
+    lost.state = record::RoundState::kNotMeasured;
+    for (std::size_t i = 0; i < lost.sweep.size(); ++i) {
+      lost.sweep[i].outcome = record::Outcome::kPass;
+      lost.sweep[i].score = 0.5 + 0.01 * static_cast<double>(i);
+    }
+    request.history.push_back(lost);
+    ++request.round;
+  }
+}
+
 // A configuration of a sweep that crashed did so by itself, although others of its round were not looked at.
 TEST(Search, DoesNotOfferAgainWhatFailedByItselfInARoundThatWasNotMeasured) {
   ProposalRequest request = toy_request();

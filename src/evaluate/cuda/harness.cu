@@ -229,7 +229,8 @@ extern "C" __global__ void ridge_fill_range(Operand x, i64 family, u64 seed, dou
   }
 }
 
-// Whole numbers that never fall: 0, draws from 0 to `most` in ascending order, `most`. A thread finds the place of its draw among the others.
+// Whole numbers that never fall: 0, draws from 0 to `most` in ascending order, `most`. A thread finds the place of its
+// draw among the others.
 extern "C" __global__ void ridge_fill_offsets(Operand x, i64 family, u64 seed, double most) {
   const i64 inner = x.count() - 2;
   const auto drawn = [&](i64 i) { return fmin(most, floor(spread(family, seed, static_cast<u64>(i)) * (most + 1))); };

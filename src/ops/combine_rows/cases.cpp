@@ -16,8 +16,8 @@ std::vector<record::Case> cases_of(std::string_view op, CaseSet set, Backend bac
   using Size = std::array<std::int64_t, 4>;
   std::vector<record::Case> cases;
   const auto add = [&](const Size& size, std::string_view more) {
-    cases.push_back(built_in_case(fmt::format("{} rows={} sources={} cols={} top={} {}", op, size[0], size[1], size[2],
-                                              size[3], more)));
+    cases.push_back(built_in_case(
+        fmt::format("{} rows={} sources={} cols={} top={} {}", op, size[0], size[1], size[2], size[3], more)));
   };
   if (set == CaseSet::kCheck) {
     for (const char* dtype : {"f32", "bf16", "f16"}) {
@@ -41,7 +41,9 @@ std::vector<record::Case> cases_of(std::string_view op, CaseSet set, Backend bac
   return cases;
 }
 
-std::vector<record::Case> cases(CaseSet set, Backend backend) { return cases_of("combine_rows", set, backend, kOptions); }
+std::vector<record::Case> cases(CaseSet set, Backend backend) {
+  return cases_of("combine_rows", set, backend, kOptions);
+}
 
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed) {
   constexpr std::size_t kSizes[] = {kRows, kSources, kCols};

@@ -218,8 +218,7 @@ __device__ __forceinline__ void by_elements(const CombineParameters& p, const Ro
 }  // namespace
 }  // namespace ridge::cuda
 
-extern "C" __global__ void __launch_bounds__(RIDGE_THREADS)
-    ridge_combine_rows(const ridge::cuda::CombineParameters p) {
+extern "C" __global__ void __launch_bounds__(RIDGE_THREADS) ridge_combine_rows(const ridge::cuda::CombineParameters p) {
   using namespace ridge::cuda;
   const RowPart part(p.pieces);
   if (part.row >= p.pieces.rows) return;

@@ -4,9 +4,10 @@
 // elements for rows that are no whole chunks.
 //
 // With a mean, sums are of the distances from the row's first number, which are exact of near numbers: a mean that is
-// large beside the deviation costs no digits, and equal numbers leave nothing. The ring and rows that are read again add
-// up distances and their squares at once, so that a row waits for one sum; where that number lies more than two deviations from the mean, the
-// difference of the two would lose digits, and the squares are added up once more around the mean.
+// large beside the deviation costs no digits, and equal numbers leave nothing. The ring and rows that are read again
+// add up distances and their squares at once, so that a row waits for one sum; where that number lies more than two
+// deviations from the mean, the difference of the two would lose digits, and the squares are added up once more around
+// the mean.
 #pragma once
 #include "../../device/cuda/kernel/row_direct.cuh"
 #include "../../device/cuda/kernel/row_loop.cuh"

@@ -216,8 +216,8 @@ using ChunkX = Chunk<kTypeX>;
 constexpr u32 kCount = ChunkX::kCount;  // elements of a chunk of x
 using Results = Numbers<kTypeY, kCount>;
 
-// exp(z - base). Where single powers are results in fp32 it is exact to its last steps; in a sum, and where results have
-// 16 bits, the product with log2 e may round to a part of the exponent.
+// exp(z - base). Where single powers are results in fp32 it is exact to its last steps; in a sum, and where results
+// have 16 bits, the product with log2 e may round to a part of the exponent.
 __device__ __forceinline__ float power(float distance) {
   if constexpr (kForm == Form::kSoftmax && kTypeY == Number::kF32) return expf(distance);
   return exp2_approx(distance * 1.44269504f);
@@ -521,8 +521,8 @@ struct RowResult {
   }
 };
 
-// A block, or a cluster of them, takes a row and reads it again from the first-level cache for its results: threads hold
-// nothing of it while they wait for its sum. logsumexp reads it once.
+// A block, or a cluster of them, takes a row and reads it again from the first-level cache for its results: threads
+// hold nothing of it while they wait for its sum. logsumexp reads it once.
 __device__ __forceinline__ void by_reading_again(const SoftmaxParameters& p) {
   constexpr u32 kStep = kPerThread * kThreads;
   __shared__ RowShared shared;

@@ -38,8 +38,8 @@ class RowTeam {
 };
 
 // Sums over a team of kSide numbers, for all of its threads, in an order that depends on shapes alone: one for each of
-// its rows, or of a block's team some of its row. Of a block's team it holds a block barrier; a warp that is a sum ahead
-// writes into the other half of `shared`.
+// its rows, or of a block's team some of its row. Of a block's team it holds a block barrier; a warp that is a sum
+// ahead writes into the other half of `shared`.
 template <u32 kLanes, u32 kSide>
 class TeamSum {
  public:

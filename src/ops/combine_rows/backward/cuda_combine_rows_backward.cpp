@@ -1,5 +1,5 @@
-// A warp for a row of dy and some of its sources (cuda_combine_rows_backward.cu). Any stride and alignment; slower where
-// rows do not start on 16 bytes.
+// A warp for a row of dy and some of its sources (cuda_combine_rows_backward.cu). Any stride and alignment; slower
+// where rows do not start on 16 bytes.
 #include "ops/combine_rows/backward/backward.h"
 #include "ops/cuda/cuda_kernel.h"
 
@@ -7,8 +7,7 @@ namespace ridge::ops::combine_rows_backward {
 namespace {
 
 const DescribedKernel& kernel() {
-  static const DescribedKernel& described =
-      described_kernel("ops/combine_rows/backward/cuda_combine_rows_backward.cu");
+  static const DescribedKernel& described = described_kernel("ops/combine_rows/backward/cuda_combine_rows_backward.cu");
   return described;
 }
 

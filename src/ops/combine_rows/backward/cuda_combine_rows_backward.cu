@@ -1,7 +1,7 @@
 // A warp takes a row of dy and up to eight of its sources: of every chunk of dy the chunks of all sources are in flight
-// at once, and each has a sum of its own in every lane, which meet at the end. Rows with more sources are read again for
-// the next eight, from a cache as far as that has room. Bound by memory.
-// Rows that do not start on 16 bytes, or are no multiple of them long, go by elements, which is a few times slower.
+// at once, and each has a sum of its own in every lane, which meet at the end. Rows with more sources are read again
+// for the next eight, from a cache as far as that has room. Bound by memory. Rows that do not start on 16 bytes, or are
+// no multiple of them long, go by elements, which is a few times slower.
 
 // clang-format off
 /* ridge-tunables
@@ -88,8 +88,8 @@ constexpr u32 kCount = ChunkX::kCount;
 using Index = RIDGE_INDEX;
 
 // Of this lane's chunks, or elements, of dy and of each source.
-__device__ __forceinline__ void add_up(const CombineBackwardParameters& p, const u8* dy, const u8* const (&sources)[kSide],
-                                       u32 lane, float (&sums)[kSide]) {
+__device__ __forceinline__ void add_up(const CombineBackwardParameters& p, const u8* dy,
+                                       const u8* const (&sources)[kSide], u32 lane, float (&sums)[kSide]) {
   if constexpr (RIDGE_VECTORS != 0) {
     const i64 chunks = p.cols / kCount;
     for (i64 c = lane; c < chunks; c += kWarpThreads) {

@@ -24,11 +24,15 @@ Result<Call> make_call(const Args& args) {
   const std::int64_t shape[] = {args.from.shape[0], args.x.shape[1]};
   RIDGE_CHECK_OK(check_like_x(kOp, "dy", args.dy, args.x.dtype, shape));
   RIDGE_CHECK_OK(combine_rows::check_per_source(kOp, "dweights", args.dweights, args.from));
-  RIDGE_CHECK_OK(check_apart(kOp, {"dweights", &args.dweights},
-                             {{"x", &args.x}, {"from", &args.from}, {"dy", &args.dy}}));
+  RIDGE_CHECK_OK(
+      check_apart(kOp, {"dweights", &args.dweights}, {{"x", &args.x}, {"from", &args.from}, {"dy", &args.dy}}));
   Call call;
-  call.values = {args.from.shape[0], args.x.shape[0], args.x.shape[1], args.from.shape[1],
-                 index_of(combine_rows::kDtypes, args.x.dtype), index_of(combine_rows::kIndices, args.from.dtype)};
+  call.values = {args.from.shape[0],
+                 args.x.shape[0],
+                 args.x.shape[1],
+                 args.from.shape[1],
+                 index_of(combine_rows::kDtypes, args.x.dtype),
+                 index_of(combine_rows::kIndices, args.from.dtype)};
   for (const TensorView* view : {&args.x, &args.from, &args.dy, &args.dweights}) call.operands.push_back(*view);
   return call;
 }
