@@ -1,4 +1,4 @@
-// ridge unit: runs one unit of work of another machine's campaign here. Slurm's jobs and SSH start it.
+// ridge unit: runs the units of work of a job of another machine's campaign here. Slurm's jobs and SSH start it.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -33,7 +33,7 @@ int run_unit(const Context& context, const UnitOptions& options) {
   std::size_t index = 0;
   const char* const end = options.index.data() + options.index.size();
   const auto [stop, problem] = std::from_chars(options.index.data(), end, index);
-  if (problem != std::errc() || stop != end) return fail(invalid("\"{}\" is no number of a unit", options.index));
+  if (problem != std::errc() || stop != end) return fail(invalid("\"{}\" is no number of a job", options.index));
   SystemClock clock;
   const execute::UnitHost host{context.version,
                                context.cache_directory,
@@ -41,7 +41,7 @@ int run_unit(const Context& context, const UnitOptions& options) {
                                clock,
                                [&](const record::UnitOrder& order) { return executor_for(context, order, clock); },
                                [&] { return context.stopped(); }};
-  const Status done = execute::run_unit(options.root, options.batch, index, host);
+  const Status done = execute::run_job(options.root, options.batch, index, host);
   return done ? kSuccess : fail(done.error());
 }
 
@@ -49,10 +49,11 @@ int run_unit(const Context& context, const UnitOptions& options) {
 
 void define_unit(Command root) {
   auto options = std::make_shared<UnitOptions>();
-  root.subcommand("unit", "Run one unit of work for a campaign of another machine; Slurm and SSH start it")
+  root.subcommand("unit", "Run units of work for a campaign of another machine; Slurm and SSH start it")
       .positional("folder", options->root, "Folder of the units, shared or copied")
       .positional("batch", options->batch, "Name of the batch")
-      .positional("number", options->index, "Number of the unit in it")
+      .positional("number", options->index,
+                  "Number of the job in it: of its unit, or one of those that share the units")
       .option("--node NAME", options->node, "What the scheduler calls this machine (default: its name)")
       .example("ridge unit ~/.cache/ridge/units/gemm_cpu_xeon_20260101 ridge-0f3c-1 0", "as a job of Slurm starts it")
       .exits({{kUnavailable, "the folder is not the one that the units were written to"},

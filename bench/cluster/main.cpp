@@ -2,6 +2,7 @@
 // under a virtual clock. Prints one line of CSV for each scenario.
 //
 //   bench_cluster [--quick]      files go below TMPDIR; /dev/shm makes it a matter of minutes
+//   bench_cluster --shared       short units: a job for each, and jobs that share them
 //   bench_cluster --slurm FOLDER RIDGE VERSION     the processor time of the engine for a unit on the Slurm of this
 //   machine
 //   bench_cluster --builds FOLDER RIDGE VERSION SOURCE     builds of a kernel for gemm as its jobs, over builds beside
@@ -16,9 +17,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/files.h"
@@ -41,6 +45,7 @@ struct Scenario {
   double mean_seconds = 300;
   double failures_per_hour = 0.01;
   bool requeue = true;
+  bool shared = false;  // jobs as many as nodes, which take one unit after the other
 };
 
 double cpu_seconds() {
@@ -64,6 +69,41 @@ class Instant final : public execute::Executor {
   }
 };
 
+// The processes on the nodes, by batch and number of their jobs.
+class Processes {
+ public:
+  explicit Processes(Clock& clock) : clock_(clock) {}
+  std::optional<std::string> take(const std::filesystem::path& root, const std::string& batch, std::size_t number,
+                                  const std::string& node, bool first) {
+    std::unique_ptr<Process>& there = there_[{batch, number}];
+    if (first) {
+      there = std::make_unique<Process>(host_on(root, node));
+      auto job = execute::UnitJob::open(root, batch, number, there->host);
+      if (!job) std::exit(5);
+      there->job = std::move(*job);
+    }
+    auto key = there->job->take();
+    if (!key) std::exit(5);
+    if (!*key) there_.erase({batch, number});
+    return *key;
+  }
+  Status work(const std::string& batch, std::size_t number) { return there_.at({batch, number})->job->work(); }
+  execute::UnitHost host_on(const std::filesystem::path& root, const std::string& node) {
+    return {"simulated", root, {node, node, "simulated", ""}, clock_, [](const record::UnitOrder&) {
+              return std::make_unique<Instant>();
+            }};
+  }
+
+ private:
+  struct Process {
+    explicit Process(execute::UnitHost on) : host(std::move(on)) {}
+    execute::UnitHost host;
+    std::optional<execute::UnitJob> job;
+  };
+  Clock& clock_;
+  std::map<std::pair<std::string, std::size_t>, std::unique_ptr<Process>> there_;
+};
+
 struct Outcome {
   std::uint64_t results = 0, errors = 0, doubled = 0;
   double seconds = 0, until_tail = 0, busy_until_tail = 0;
@@ -84,12 +124,22 @@ Outcome simulate(const Scenario& scenario, ScriptedScheduler*& scheduler_out, Un
   options.failures_per_hour = scenario.failures_per_hour;
   options.requeue = scenario.requeue;
   options.duration = [&](const std::string& key) { return duration_of(key, scenario.mean_seconds); };
-  options.execute = [&](const auto& root, const auto& batch, std::size_t index, const std::string& node) {
+  Processes processes(clock);
+  if (scenario.shared) {
+    options.jobs = scenario.nodes;
+    options.sharing = {.most = 0, .stay = 600};
+    options.take = [&](const auto& root, const auto& batch, std::size_t number, const auto& node, bool first) {
+      const double begun = cpu_seconds();
+      auto key = processes.take(root, batch, number, node, first);
+      on_nodes += cpu_seconds() - begun;
+      return key;
+    };
+  }
+  options.execute = [&](const auto& root, const auto& batch, std::size_t number, const std::string& node) {
     const double begun = cpu_seconds();
-    const record::UnitPlace place{node, node, "simulated", ""};
-    const execute::UnitHost host{"simulated", root, place, clock,
-                                 [](const record::UnitOrder&) { return std::make_unique<Instant>(); }};
-    if (!execute::run_unit(root, batch, index, host)) ++outcome.errors;
+    const Status done = scenario.shared ? processes.work(batch, number)
+                                        : execute::run_job(root, batch, number, processes.host_on(root, node));
+    if (!done) ++outcome.errors;
     on_nodes += cpu_seconds() - begun;
   };
   queue.reset();
@@ -150,6 +200,15 @@ void report(const Scenario& scenario) {
              counts.submissions, counts.polls, account.largest_answer, 1e3 * outcome.engine_cpu / units,
              outcome.engine_cpu / outcome.seconds);
   std::fflush(stdout);
+}
+
+void report_short_units() {
+  for (const double mean : {30.0, 10.0, 3.0, 1.0}) {
+    for (const bool shared : {false, true}) {
+      fmt::print("{},", shared ? "shared" : "one each");
+      report({.nodes = 100, .units = 10000, .in_flight = 1000, .mean_seconds = mean, .shared = shared});
+    }
+  }
 }
 
 double seconds_of(int who) {
@@ -222,7 +281,8 @@ std::size_t built(const std::vector<Result<record::WorkerResponse>>& answers) {
   }));
 }
 
-// Builds beside this process, two at a time, and as jobs of Slurm on a node of two processors, in turns.
+// Builds beside this process, two at a time, and as jobs of Slurm on a node of two processors: jobs that share them,
+// and a job for each. In turns, three times.
 int builds(const std::string& folder, const std::string& ridge, const std::string& version,
            const std::string& source_file, std::size_t count) {
   const auto source = read_file(source_file);
@@ -232,17 +292,21 @@ int builds(const std::string& folder, const std::string& ridge, const std::strin
   setting.worker_program = std::filesystem::path(ridge).parent_path() / "ridge-worker";
   setting.ridge_program = ridge, setting.version = version;
   setting.cache_directory = folder;
-  fmt::print("where,builds,built,seconds,processor_seconds\n");
-  for (const bool slurm : {false, true, true, false}) {
-    // Of two devices beside us, whose numbers say nothing to a compiler.
-    const auto executor = execute::make_executor(slurm ? "slurm:jobs=1000" : "local:0,1", clock, setting);
-    if (!executor) return fmt::print(stderr, "{}\n", executor.error().text()), 3;
-    const std::vector<record::WorkerRequest> requests = builds_of(*source, folder, count);
-    const double begun = clock.monotonic(), used = seconds_of(RUSAGE_SELF) + seconds_of(RUSAGE_CHILDREN);
-    const std::vector<Result<record::WorkerResponse>> answers = (*executor)->run_all(requests);
-    fmt::print("{},{},{},{:.1f},{:.1f}\n", slurm ? "slurm" : "local", requests.size(), built(answers),
-               clock.monotonic() - begun, seconds_of(RUSAGE_SELF) + seconds_of(RUSAGE_CHILDREN) - used);
-    std::fflush(stdout);
+  // Two devices beside us, whose numbers say nothing to a compiler.
+  const std::string places[] = {"local:0,1", "slurm:jobs=1000", "slurm:jobs=2", "slurm:jobs=1000,pack=1"};
+  fmt::print("where,builds,built,seconds,processor_seconds_here\n");
+  for (int round = 0; round < 3; ++round) {
+    for (const std::string& place : places) {
+      const auto executor = execute::make_executor(place, clock, setting);
+      if (!executor) return fmt::print(stderr, "{}\n", executor.error().text()), 3;
+      const std::vector<record::WorkerRequest> requests = builds_of(*source, folder, count);
+      const double begun = clock.monotonic(), used = seconds_of(RUSAGE_SELF) + seconds_of(RUSAGE_CHILDREN);
+      const std::vector<Result<record::WorkerResponse>> answers = (*executor)->run_all(requests);
+      fmt::print("{},{},{},{:.1f},{:.1f}\n", place.find(',') == std::string::npos ? place : '"' + place + '"',
+                 requests.size(), built(answers), clock.monotonic() - begun,
+                 seconds_of(RUSAGE_SELF) + seconds_of(RUSAGE_CHILDREN) - used);
+      std::fflush(stdout);
+    }
   }
   return 0;
 }
@@ -253,10 +317,13 @@ int main(int argc, char** argv) {
   if (argc == 5 && std::string_view(argv[1]) == "--slurm") return on_slurm(argv[2], argv[3], argv[4]);
   if (argc == 7 && std::string_view(argv[1]) == "--builds")
     return builds(argv[2], argv[3], argv[4], argv[5], std::strtoul(argv[6], nullptr, 10));
+  const bool shared = argc > 1 && std::string_view(argv[1]) == "--shared";
   const bool quick = argc > 1 && std::string_view(argv[1]) == "--quick";
   fmt::print(
-      "nodes,units,mean_seconds,failures_per_hour,requeue,in_flight,results,errors,seconds,busy_until_tail,busy,"
-      "lost_share,node_failures,attempts,submissions,polls,largest_answer,engine_ms_per_unit,engine_share\n");
+      "{}nodes,units,mean_seconds,failures_per_hour,requeue,in_flight,results,errors,seconds,busy_until_tail,busy,"
+      "lost_share,node_failures,attempts,submissions,polls,largest_answer,engine_ms_per_unit,engine_share\n",
+      shared ? "jobs," : "");
+  if (shared) return report_short_units(), 0;
   if (quick) {
     report({.nodes = 50, .units = 1000, .in_flight = 100, .mean_seconds = 60});
     return 0;

@@ -87,9 +87,34 @@ Result<std::size_t> units_at_once(std::string_view option, const std::string& te
   return units;
 }
 
-// A made executor, or only the certainty that its name can be used: `setting` is null then.
+// Of the units that may share a job: those of `pack`, or as many as a job finds in the time for which it stays: half of
+// what Slurm gives it, so that the last one has the other half.
+constexpr double kStay = 600.0;  // seconds; below the limits that partitions have
+constexpr std::size_t kMostOfAJob = 1000;
+Result<JobSharing> sharing_of(const std::string& pack, const std::string& time) {
+  JobSharing sharing{0, kStay};
+  std::int64_t minutes = 0;
+  const auto [end, problem] = std::from_chars(time.data(), time.data() + time.size(), minutes);
+  if (problem == std::errc() && end == time.data() + time.size() && minutes > 0)
+    sharing.stay = std::min(kStay, 30.0 * static_cast<double>(minutes));
+  if (pack.empty()) return sharing;
+  const auto [rest, wrong] = std::from_chars(pack.data(), pack.data() + pack.size(), sharing.most);
+  if (wrong != std::errc() || rest != pack.data() + pack.size() || sharing.most < 1 || sharing.most > kMostOfAJob) {
+    return with_hint(invalid("pack={}: a job takes 1 to {} units, one after the other", pack, kMostOfAJob),
+                     "pack=1 gives every unit a job of its own; without it a job takes units for ten minutes");
+  }
+  return sharing;
+}
+
+// A made executor, or only the certainty that its name can be used: `setting` is null then. In any case the requests
+// that it works on at once.
 using Made = Result<std::unique_ptr<Executor>>;
-using MakeKind = Made (*)(std::string_view text, SpecWords words, Clock& clock, const ExecutorSetting* setting);
+struct Making {
+  Clock& clock;
+  const ExecutorSetting* setting = nullptr;
+  std::size_t width = 1;
+};
+using MakeKind = Made (*)(std::string_view text, SpecWords words, Making& making);
 
 QueueOptions queue_of(const ExecutorSetting& setting, const std::string& folder) {
   QueueOptions queue;
@@ -104,17 +129,18 @@ QueueOptions queue_of(const ExecutorSetting& setting, const std::string& folder)
   return queue;
 }
 
-Made make_local(std::string_view, SpecWords words, Clock&, const ExecutorSetting* setting) {
+Made make_local(std::string_view, SpecWords words, Making& making) {
   RIDGE_TRY(devices, devices_of(std::exchange(words.plain, {})));
   RIDGE_CHECK_OK(nothing_left(words, "local", "GPUs by number, as in local:0,1"));
-  if (setting == nullptr) return std::unique_ptr<Executor>();
-  if (devices.empty()) return make_local_executor(setting->worker_program);
-  return make_local_pool(setting->worker_program, devices);
+  making.width = std::max<std::size_t>(devices.size(), 1);
+  if (making.setting == nullptr) return std::unique_ptr<Executor>();
+  if (devices.empty()) return make_local_executor(making.setting->worker_program);
+  return make_local_pool(making.setting->worker_program, devices);
 }
 
-Made make_scripted(std::string_view text, SpecWords, Clock&, const ExecutorSetting* setting) {
+Made make_scripted(std::string_view text, SpecWords, Making& making) {
   if (text.empty()) return with_hint(invalid("scripted names no file"), "scripted:FILE, a line for each answer");
-  if (setting == nullptr) return std::unique_ptr<Executor>();
+  if (making.setting == nullptr) return std::unique_ptr<Executor>();
   RIDGE_TRY(script, read_file(std::string(text)));
   std::map<record::WorkerTask, std::vector<record::WorkerResponse>> answers;
   for (const std::string& line : split(script, '\n')) {
@@ -140,8 +166,11 @@ constexpr SbatchWord kSbatchWords[] = {
     {"gres", "--gres"},           {"time", "--time"},          {"mem", "--mem"}, {"cpus", "--cpus-per-task"},
     {"nodelist", "--nodelist"},   {"container", "--container"}};
 
-Made make_slurm_kind(std::string_view, SpecWords words, Clock& clock, const ExecutorSetting* setting) {
+Made make_slurm_kind(std::string_view, SpecWords words, Making& making) {
   SlurmOptions options;
+  const auto time = words.named.find("time");
+  RIDGE_TRY(sharing, sharing_of(words.take("pack"), time == words.named.end() ? std::string() : time->second));
+  options.sharing = sharing;
   for (const SbatchWord& one : kSbatchWords) {
     if (std::string value = words.take(one.option); !value.empty())
       options.words.push_back(fmt::format("{}={}", one.flag, value));
@@ -149,17 +178,19 @@ Made make_slurm_kind(std::string_view, SpecWords words, Clock& clock, const Exec
   if (std::erase(words.plain, "exclusive") > 0) options.words.emplace_back("--exclusive");
   const std::string folder = words.take("folder"), program = words.take("ridge");
   RIDGE_TRY(jobs, units_at_once("jobs", words.take("jobs"), 1000));
-  options.jobs = jobs;
+  options.jobs = making.width = jobs;
   RIDGE_CHECK_OK(nothing_left(words, "slurm",
                               "partition, account, qos, constraint, gres, time (minutes), mem, cpus, nodelist, "
-                              "container, exclusive, jobs, folder and ridge"));
+                              "container, exclusive, jobs, pack, folder and ridge"));
+  const ExecutorSetting* const setting = making.setting;
   if (setting == nullptr) return std::unique_ptr<Executor>();
   options.program = program.empty() ? setting->ridge_program : fs::path(program);
   RIDGE_TRY(cluster, make_slurm(std::move(options)));
-  return make_cluster_executor(std::move(cluster), clock, {queue_of(*setting, folder), setting->scope, setting->pause});
+  return make_cluster_executor(std::move(cluster), making.clock,
+                               {queue_of(*setting, folder), setting->scope, setting->pause});
 }
 
-Made make_ssh_kind(std::string_view text, SpecWords words, Clock& clock, const ExecutorSetting* setting) {
+Made make_ssh_kind(std::string_view text, SpecWords words, Making& making) {
   SshOptions options;
   options.hosts = std::exchange(words.plain, {});
   if (options.hosts.empty()) return with_hint(invalid("ssh:{} names no machine", text), "ssh:HOST[,HOST...]");
@@ -169,13 +200,15 @@ Made make_ssh_kind(std::string_view text, SpecWords words, Clock& clock, const E
   RIDGE_TRY(slots, units_at_once("slots", words.take("slots"), 256));
   options.slots = slots;
   RIDGE_CHECK_OK(nothing_left(words, "ssh", "folder, ridge, config and slots"));
+  making.width = options.hosts.size() * slots;
+  const ExecutorSetting* const setting = making.setting;
   if (setting == nullptr) return std::unique_ptr<Executor>();
   QueueOptions queue = queue_of(*setting, {});
   if (options.folder.empty()) options.folder = ".cache/ridge/units";
   options.folder += "/" + queue.root.filename().string();
   options.temporary = !setting->scope;
   RIDGE_TRY(cluster, make_ssh(std::move(options), queue.root));
-  return make_cluster_executor(std::move(cluster), clock, {std::move(queue), setting->scope, setting->pause});
+  return make_cluster_executor(std::move(cluster), making.clock, {std::move(queue), setting->scope, setting->pause});
 }
 
 struct ExecutorKind {
@@ -185,14 +218,14 @@ struct ExecutorKind {
 constexpr ExecutorKind kKinds[] = {
     {"local", make_local}, {"slurm", make_slurm_kind}, {"ssh", make_ssh_kind}, {"scripted", make_scripted}};
 
-Made make_kind(std::string_view spec, Clock& clock, const ExecutorSetting* setting) {
+Made make_kind(std::string_view spec, Making& making) {
   const std::size_t colon = spec.find(':');
   const std::string_view name = spec.substr(0, colon);
   const std::string_view text = colon == std::string_view::npos ? std::string_view() : spec.substr(colon + 1);
   for (const ExecutorKind& kind : kKinds) {
     if (kind.name != name) continue;
     RIDGE_TRY(words, name == "scripted" ? Result<SpecWords>(SpecWords{}) : words_of(text));
-    return kind.make(text, std::move(words), clock, setting);
+    return kind.make(text, std::move(words), making);
   }
   return with_hint(invalid("\"{}\" is no place to run", spec), fmt::format("possible: {}", kForms));
 }
@@ -200,13 +233,21 @@ Made make_kind(std::string_view spec, Clock& clock, const ExecutorSetting* setti
 }  // namespace
 
 Made make_executor(std::string_view spec, Clock& clock, const ExecutorSetting& setting) {
-  return make_kind(spec, clock, &setting);
+  Making making{clock, &setting};
+  return make_kind(spec, making);
 }
 
 Status check_executor(std::string_view spec) {
+  const Result<std::size_t> known = width_of(spec);
+  return known ? ok_status() : Status(known.error());
+}
+
+Result<std::size_t> width_of(std::string_view spec) {
   SystemClock clock;
-  const Made made = make_kind(spec, clock, nullptr);
-  return made ? ok_status() : Status(made.error());
+  Making making{clock};
+  const Made made = make_kind(spec, making);
+  if (!made) return made.error();
+  return making.width;
 }
 
 bool is_local(std::string_view spec) { return is_default(spec) || spec.starts_with("local:"); }

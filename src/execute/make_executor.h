@@ -2,7 +2,7 @@
 //
 //   local[:GPU,...]                GPUs of this host, each with a worker of its own; without any, the first
 //   slurm[:OPTION=VALUE,...]       partition, account, qos, constraint, gres, time, mem, cpus, nodelist, container,
-//                                  exclusive, jobs, folder, ridge
+//                                  exclusive, jobs, pack, folder, ridge
 //   ssh:HOST[,HOST...][,OPTION=VALUE,...]     folder, ridge, config, slots
 //   scripted:FILE                  answers from a file, for tests (record::ScriptedAnswer, a line each)
 //
@@ -40,6 +40,8 @@ Result<std::unique_ptr<Executor>> make_executor(std::string_view spec, Clock& cl
 
 // Whether a name can be used; nothing is started and no machine is asked.
 Status check_executor(std::string_view spec);
+// Requests that it would work on at once, likewise.
+Result<std::size_t> width_of(std::string_view spec);
 // Whether it runs beside the engine, and so on this machine's devices.
 bool is_local(std::string_view spec);
 // Whether its devices are the same at every asking, so that they can be asked what they are; a scheduler may choose

@@ -19,15 +19,18 @@ class ScriptedClient final : public Cluster {
   explicit ScriptedClient(ScriptedScheduler& scheduler) : scheduler_(scheduler) {}
   [[nodiscard]] std::string name() const override { return "the scripted cluster"; }
   [[nodiscard]] std::size_t width() const override { return scheduler_.options_.nodes; }
+  [[nodiscard]] std::size_t capacity() const override { return scheduler_.options_.jobs; }
+  [[nodiscard]] JobSharing sharing() const override { return scheduler_.options_.sharing; }
 
   Status submit(const ClusterBatch& batch) override {
     scheduler_.catch_up();
     if (!scheduler_.reachable_) return unreachable();
     if (scheduler_.refusal_) return *scheduler_.refusal_;
     ++scheduler_.account_.submissions;
-    for (std::size_t i = 0; i < batch.keys.size(); ++i) {
+    for (std::size_t i = 0; i < batch.jobs; ++i) {
       const std::uint64_t number = scheduler_.next_job_++;
-      ScriptedScheduler::Job job{batch.name, batch.keys[i], batch.root, i, std::to_string(number)};
+      const std::string key = scheduler_.options_.take ? std::string() : batch.keys[i];
+      ScriptedScheduler::Job job{batch.name, key, batch.root, i, std::to_string(number)};
       scheduler_.jobs_.emplace(number, std::move(job));
       scheduler_.pending_[number] = true;
     }
@@ -114,14 +117,35 @@ void ScriptedScheduler::handle(const Event& event) {
   }
   const auto found = jobs_.find(event.job);
   if (found == jobs_.end() || found->second.run != event.run || found->second.node == kNone) return;
-  Job job = found->second;
+  Job& job = found->second;
   account_.busy += event.time - job.started;
   ++account_.ends;
-  on_node_[job.node] = 0;
-  free_.push_back(job.node);
-  jobs_.erase(found);
   if (options_.execute) options_.execute(job.root, job.batch, job.index, node_name(job.node));
+  if (options_.take && begin_unit(job, event.job, event.time, false)) return;
+  leave(event.job);
   start_jobs(event.time);
+}
+
+// Ends a job and frees its node.
+void ScriptedScheduler::leave(std::uint64_t number) {
+  const auto found = jobs_.find(number);
+  on_node_[found->second.node] = 0;
+  free_.push_back(found->second.node);
+  jobs_.erase(found);
+}
+
+// Whether there was a unit for the job.
+bool ScriptedScheduler::begin_unit(Job& job, std::uint64_t number, double now, bool first) {
+  if (options_.take) {
+    const auto key = options_.take(job.root, job.batch, job.index, node_name(job.node), first);
+    if (!key) return false;
+    job.key = *key;
+  }
+  job.started = now + (first ? options_.start_delay : 0);
+  ++account_.starts;
+  const double lasts = options_.duration ? options_.duration(job.key) : 10.0;
+  events_.push({job.started + lasts, Event::Kind::kEnd, number, job.run, job.node});
+  return true;
 }
 
 void ScriptedScheduler::start_jobs(double now) {
@@ -133,11 +157,8 @@ void ScriptedScheduler::start_jobs(double now) {
     job.node = free_.back();
     free_.pop_back();
     on_node_[job.node] = number;
-    job.started = now + options_.start_delay;
     ++job.run;
-    ++account_.starts;
-    const double lasts = options_.duration ? options_.duration(job.key) : 10.0;
-    events_.push({job.started + lasts, Event::Kind::kEnd, number, job.run, job.node});
+    if (!begin_unit(job, number, now, true)) leave(number);
   }
 }
 

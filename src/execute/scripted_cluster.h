@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,13 +21,20 @@ namespace ridge::execute {
 
 struct ScriptedClusterOptions {
   std::size_t nodes = 2;
-  double start_delay = 1.0;        // seconds between a free node and the start of a job
+  std::size_t jobs = std::numeric_limits<std::size_t>::max();  // at once, waiting ones with them
+  double start_delay = 1.0;                                    // seconds between a free node and the start of a job
   double failures_per_hour = 0.0;  // of one node, as a chance; it loses its unit, and is back after repair_time
   double repair_time = 600.0;      // seconds
   bool requeue = true;             // a lost unit goes back into the scheduler's queue, else it is gone
   std::uint64_t seed = 1;
   std::function<double(const std::string& key)> duration;  // seconds that a unit runs; empty: 10
-  // What the process on the node does when it ends: writes into the folder of the units. Empty: nothing.
+  // Where jobs may take several units: the key of the next one that a job takes, `first` when it has just been started;
+  // none ends it. Empty: a job runs the unit of its number.
+  std::function<std::optional<std::string>(const std::filesystem::path& root, const std::string& batch,
+                                           std::size_t index, const std::string& node, bool first)>
+      take;
+  JobSharing sharing = {};
+  // What the process on the node does when a unit ends: writes into the folder of the units. Empty: nothing.
   std::function<void(const std::filesystem::path& root, const std::string& batch, std::size_t index,
                      const std::string& node)>
       execute;
@@ -64,7 +72,7 @@ class ScriptedScheduler {
  private:
   friend class ScriptedClient;
   struct Job {
-    std::string batch, key;
+    std::string batch, key;  // of the unit that it runs or is to run; empty: it has not taken one yet
     std::filesystem::path root;
     std::size_t index = 0;
     std::string id;
@@ -84,6 +92,8 @@ class ScriptedScheduler {
   void catch_up();
   void handle(const Event& event);
   void start_jobs(double now);
+  bool begin_unit(Job& job, std::uint64_t number, double now, bool first);
+  void leave(std::uint64_t number);
   void vacate(Job& job, double now);
   void fail(std::size_t node, double now);
   void expect_failure(std::size_t node, double now);

@@ -88,13 +88,14 @@ class Slurm final : public Cluster {
   [[nodiscard]] std::string name() const override { return "Slurm"; }
   [[nodiscard]] std::size_t width() const override { return options_.jobs; }
   [[nodiscard]] std::size_t capacity() const override { return options_.jobs; }
+  [[nodiscard]] JobSharing sharing() const override { return options_.sharing; }
 
   Status submit(const ClusterBatch& batch) override {
     const std::filesystem::path folder = batch.root / "batches" / batch.name;
     std::vector<std::string> argv = {"sbatch",
                                      "--parsable",
                                      "--job-name=" + batch.name,
-                                     fmt::format("--array=0-{}", batch.keys.size() - 1),
+                                     fmt::format("--array=0-{}", batch.jobs - 1),
                                      "--chdir=" + folder.string(),
                                      "--output=log-%a.txt",
                                      "--open-mode=append",

@@ -1,4 +1,4 @@
-// Slurm: sbatch takes arrays of units, one squeue tells of all of them, scancel stops them.
+// Slurm: sbatch takes arrays of jobs, one squeue tells of all of them, scancel stops them.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,7 @@ struct SlurmOptions {
   // Words of sbatch: {"--partition=gpu", "--gres=gpu:1"}.
   std::vector<std::string> words;
   std::size_t jobs = 1;  // at once, waiting ones with them
+  JobSharing sharing = {};
 };
 
 // kUnsupported where Slurm's programs are not on the path.

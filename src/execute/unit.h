@@ -2,6 +2,8 @@
 //
 //   ROOT/nonce                     random; a node that does not read the same does not share the folder
 //   ROOT/batches/<batch>/batch.json   the units that were handed to the scheduler together; logs of their processes
+//                        taken/<number>   of a batch that several jobs share: which of them has that unit; link()
+//                                         lets one have it. left-<job>: this one takes no more
 //   ROOT/units/<key>/unit.json     the order; <key> is the digest of its content, so that one request is one unit
 //                    job.json      the attempt under way, written before the scheduler is asked
 //                    started-<attempt>.json, progress.json, failed-<attempt>.json
@@ -15,7 +17,10 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "execute/executor.h"
@@ -35,6 +40,7 @@ class UnitFolder {
   [[nodiscard]] std::filesystem::path nonce() const { return root_ / "nonce"; }
   [[nodiscard]] std::filesystem::path done() const { return root_ / "done"; }
   [[nodiscard]] std::filesystem::path batch(const std::string& name) const { return root_ / "batches" / name; }
+  [[nodiscard]] std::filesystem::path taken(const std::string& name) const { return batch(name) / "taken"; }
   [[nodiscard]] std::filesystem::path order(const std::string& key) const { return unit(key) / "unit.json"; }
   [[nodiscard]] std::filesystem::path job(const std::string& key) const { return unit(key) / "job.json"; }
   [[nodiscard]] std::filesystem::path progress(const std::string& key) const { return unit(key) / "progress.json"; }
@@ -54,6 +60,22 @@ class UnitFolder {
 
 // Writes a file that stays as the first writer made it; true when this one was the first.
 Result<bool> write_once(const std::filesystem::path& path, std::string_view content);
+// Writes a file that appears whole. It is not waited for the disk: what a power loss may take, as it ends whom it is
+// of.
+Status write_note(const std::filesystem::path& path, std::string_view content);
+
+// Gives a unit of a shared batch to a job; false: it has been taken before. Of all who try, one is told true, and what
+// one has is never another's.
+Result<bool> take_unit(const UnitFolder& folder, const std::string& batch, std::size_t number, std::int64_t job);
+// Which job has it; none: that cannot be read.
+std::optional<std::int64_t> taker_of(const UnitFolder& folder, const std::string& batch, std::size_t number);
+// Units of a shared batch that are taken, and jobs that take no more, by one listing.
+struct BatchNotes {
+  std::set<std::size_t> taken, left;
+};
+Result<BatchNotes> notes_of(const UnitFolder& folder, const std::string& batch);
+// What was handed over under that name; none: it cannot be read, or nothing of this program wrote it.
+std::optional<record::UnitBatch> batch_of(const UnitFolder& folder, const std::string& name);
 
 // A name as it is made here: of letters, digits and dashes. What another machine says is part of a path only if it is.
 bool is_unit_name(std::string_view name);
@@ -63,6 +85,7 @@ bool is_unit_name(std::string_view name);
 std::string objection_to(const record::UnitResult& result);
 std::string objection_to(const record::UnitSubmission& job);
 std::string objection_to(const record::UnitTurn& turn);
+std::string objection_to(const record::UnitBatch& batch);
 
 // The error that a node recorded, with the node in its words.
 Error error_of(const record::UnitFailure& failure);
@@ -83,9 +106,41 @@ struct UnitHost {
   ShouldStop should_stop = {};
 };
 
-// Runs number `index` of a batch and leaves its result or its failure in the unit's folder. A unit that has a result is
-// done. A process that is told to stop leaves neither: who stopped it starts it again, or does not want it any more.
-// An Error is what could not be written there: the folder is not shared, or it is full.
-Status run_unit(const std::filesystem::path& root, const std::string& batch, std::size_t index, const UnitHost& host);
+// A job on a node, from its units to their results. One of a batch that jobs share takes a unit when it is done with
+// the one before; what has been taken is not begun again, however often the job is started.
+class UnitJob {
+ public:
+  // An Error is a folder that is not shared, or one that is damaged. `host` outlives the job.
+  static Result<UnitJob> open(const std::filesystem::path& root, const std::string& batch, std::size_t number,
+                              const UnitHost& host);
+  // The key of the next unit, to be followed by work(); none: nothing is left for this job.
+  Result<std::optional<std::string>> take();
+  // Leaves the result or the failure of that unit in its folder. A unit that has a result is done. A process that is
+  // told to stop leaves neither. An Error is what could not be written.
+  Status work();
+
+ private:
+  UnitJob(UnitFolder folder, std::string batch, std::size_t number, record::UnitBatch units, const UnitHost& host);
+  [[nodiscard]] bool shared() const { return units_.jobs > 0; }
+  [[nodiscard]] bool takes_more() const;
+  Result<std::optional<std::size_t>> next_of_all();
+  Status give_back_unfinished();
+  Status note_that_it_leaves();
+
+  UnitFolder folder_;
+  std::string batch_;
+  std::size_t number_;
+  record::UnitBatch units_;
+  const UnitHost* host_;
+  double begun_;
+  std::size_t at_ = 0;       // the unit that was taken
+  std::int64_t taken_ = 0;   // how many
+  bool in_trouble_ = false;  // the last one failed in a way that may be this machine's
+};
+
+// Runs job number `number` of a batch, all of its units. A process that is told to stop leaves neither a result nor a
+// failure: who stopped it starts it again, or does not want it any more. An Error is what could not be written there:
+// the folder is not shared, or it is full.
+Status run_job(const std::filesystem::path& root, const std::string& batch, std::size_t number, const UnitHost& host);
 
 }  // namespace ridge::execute

@@ -14,7 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDeviceFile = "device.json";
-constexpr int kMissesThatCount = 2;  // answers of the cluster in a row without a job
 constexpr double kWorthANote = 2.0;  // seconds of clock skew
 
 template <class T>
@@ -73,27 +72,15 @@ Result<std::string> UnitQueue::add(const record::WorkerRequest& request, std::st
   Unit& unit = place->second;
   unit.measures = measures(request.task) || request.task == record::WorkerTask::kDescribe;
   unit.limit = request.time_limit;
-  std::error_code ignored;
-  if (fs::exists(folder_.order(key), ignored)) {
+  // Nothing of this is waited for the disk: what a power loss takes is written again by who asks again.
+  if (const auto order = record_in<record::UnitOrder>(folder_.order(key)); order && order->key == key) {
     RIDGE_CHECK_OK(adopt(key, unit));
   } else {
-    record::UnitOrder order{1, key, options_.version, options_.who, options_.wait_for_quiet, request};
-    RIDGE_CHECK_OK(write_file_durably(folder_.order(key), record::to_line(order)));
+    record::UnitOrder fresh{1, key, options_.version, options_.who, options_.wait_for_quiet, request};
+    RIDGE_CHECK_OK(write_note(folder_.order(key), record::to_line(fresh)));
   }
   if (!unit.ended() && !unit.turn) enqueue(key, unit);
   return key;
-}
-
-// A unit of an earlier process: its result, or the job that it was handed over as.
-Status UnitQueue::adopt(const std::string& key, Unit& unit) {
-  if (auto job = record_in<record::UnitSubmission>(folder_.job(key)); job && objection_to(*job).empty()) {
-    unit.attempt = job->attempt;
-    unit.turn = Turn{job->batch, static_cast<std::size_t>(job->index)};
-    unit.submitted = clock_.monotonic();
-    unit.outcome.before = static_cast<double>(std::max<std::int64_t>(0, clock_.unix_time() - job->time + 1));
-    by_turn_[*unit.turn] = key;
-  }
-  return settle(key, unit);
 }
 
 std::optional<UnitOutcome> UnitQueue::take(const std::string& key) {
@@ -108,7 +95,17 @@ std::optional<UnitOutcome> UnitQueue::take(const std::string& key) {
 std::optional<UnitStanding> UnitQueue::standing(const std::string& key) const {
   const auto found = units_.find(key);
   if (found == units_.end()) return std::nullopt;
-  return UnitStanding{found->second.running, found->second.node, found->second.reason};
+  const Unit& unit = found->second;
+  if (!unit.turn) return UnitStanding{};
+  const Batch& batch = batches_.at(unit.turn->first);
+  if (const std::optional<std::size_t> at = job_of(batch, unit.turn->second)) {
+    const Job& job = batch.jobs.at(*at);
+    return UnitStanding{unit.running, job.node, job.reason};
+  }
+  for (const auto& [number, job] : batch.jobs) {
+    if (job.takes() && !job.running && !job.reason.empty()) return UnitStanding{false, {}, job.reason};
+  }
+  return UnitStanding{false, {}, "behind others of its batch"};
 }
 
 void UnitQueue::forget(const std::string& key) {
@@ -120,36 +117,46 @@ void UnitQueue::enqueue(const std::string& key, Unit& unit) {
   if (!std::exchange(unit.queued, true)) waiting_.push_back(key);
 }
 
+void UnitQueue::dequeue(const std::string& key, Unit& unit) {
+  if (std::exchange(unit.queued, false)) std::erase(waiting_, key);
+}
+
+// A batch that jobs share stays until its jobs are looked after, by close_batches().
 void UnitQueue::release(Unit& unit) {
   if (!unit.turn) return;
-  by_turn_.erase(*unit.turn);
+  const auto found = batches_.find(unit.turn->first);
+  Batch& batch = found->second;
+  batch.units.erase(unit.turn->second);
+  if (!batch.shared) batch.jobs.erase(unit.turn->second);
+  if (!batch.shared && batch.units.empty()) batches_.erase(found);
+  --in_flight_;
   unit.turn.reset();
-  unit.id.clear();
-  unit.running = unit.sure = false;
-  unit.missing = 0;
+  unit.running = false;
 }
 
 void UnitQueue::end(const std::string& key, Unit& unit, Error error) {
   release(unit);
+  dequeue(key, unit);
   unit.outcome.error = std::move(error);
   ended_.push_back(key);
 }
 
 Status UnitQueue::step() {
   RIDGE_CHECK_OK(collect());
-  if (!by_turn_.empty() && clock_.monotonic() >= next_poll_) RIDGE_CHECK_OK(poll());
+  close_batches();
+  if (in_flight_ > 0 && clock_.monotonic() >= next_poll_) RIDGE_CHECK_OK(poll());
   if (!waiting_.empty() && clock_.monotonic() >= next_submit_) RIDGE_CHECK_OK(submit());
   return ok_status();
 }
 
 double UnitQueue::pause() const {
-  if (by_turn_.empty() && waiting_.empty()) return options_.shortest_poll;
+  if (in_flight_ == 0 && waiting_.empty()) return options_.shortest_poll;
   return std::min(0.25, options_.shortest_poll);
 }
 
 // One listing tells which units have ended.
 Status UnitQueue::collect() {
-  if (by_turn_.empty()) return ok_status();
+  if (in_flight_ == 0) return ok_status();
   ++counts_.listings;
   std::vector<std::string> ended;
   std::error_code failure;
@@ -167,6 +174,10 @@ Status UnitQueue::collect() {
 
 // Takes what the unit's last attempt left, if it left anything.
 Status UnitQueue::settle(const std::string& key, Unit& unit) {
+  const auto failed = [&](Error error, bool for_good) {
+    part_company(unit);
+    failed_attempt(key, unit, std::move(error), for_good);
+  };
   const Result<std::string> text = read_file(folder_.result(key));
   if (!text && text.error().code != ErrorCode::kNotFound) return text.error();
   if (text) {
@@ -176,16 +187,23 @@ Status UnitQueue::settle(const std::string& key, Unit& unit) {
       accept(key, unit, std::move(*result));
     } else {
       remove_quietly(folder_.result(key));  // what is not a result must not keep one from its place
-      failed_attempt(key, unit,
-                     in_context(folder_.result(key).string(),
-                                result ? make_error(ErrorCode::kCorrupt, "{}", why) : result.error()),
-                     false);
+      failed(in_context(folder_.result(key).string(),
+                        result ? make_error(ErrorCode::kCorrupt, "{}", why) : result.error()),
+             false);
     }
     return ok_status();
   }
   const auto failure = record_in<record::UnitFailure>(folder_.failed(key, unit.attempt));
-  if (failure) failed_attempt(key, unit, error_of(*failure), !failure->retry);
+  if (failure) failed(error_of(*failure), !failure->retry);
   return ok_status();
+}
+
+// What failed or was lost in a batch that jobs share has a job of its own from then on, whoever was to blame.
+void UnitQueue::part_company(Unit& unit) {
+  if (!unit.turn) return;
+  Batch& batch = batches_.at(unit.turn->first);
+  batch.moved = batch.moved || batch.shared;
+  unit.alone = unit.alone || batch.shared;
 }
 
 void UnitQueue::accept(const std::string& key, Unit& unit, record::UnitResult result) {
@@ -214,7 +232,9 @@ void UnitQueue::accept(const std::string& key, Unit& unit, record::UnitResult re
   skew_ = skew;
   // The wait for quiet is bounded over all units, as it is over all requests of an executor beside the engine.
   options_.wait_for_quiet = std::max(0.0, options_.wait_for_quiet - result.waited);
+  if (unit.turn) batches_.at(unit.turn->first).moved = true;
   release(unit);
+  dequeue(key, unit);  // a result of an earlier attempt, which was believed to be lost
   unit.outcome.result = std::move(result);
   ended_.push_back(key);
 }
@@ -231,129 +251,14 @@ void UnitQueue::failed_attempt(const std::string& key, Unit& unit, Error error, 
   enqueue(key, unit);
 }
 
-// 0 with one unit in flight, 1 with hundreds: how far questions are spread.
-double UnitQueue::load_share() const { return std::min(1.0, static_cast<double>(by_turn_.size()) / 500.0); }
-
-Status UnitQueue::poll() {
-  ++counts_.polls;
-  const double asked = clock_.monotonic();
-  next_poll_ = asked + options_.shortest_poll + load_share() * (options_.longest_poll - options_.shortest_poll);
-  const Result<std::vector<ClusterJob>> jobs = cluster_->jobs(prefix_);
-  if (!jobs) {
-    unreachable(jobs.error());
-    return ok_status();
-  }
-  unreachable_since_.reset();
-  for (const auto& [turn, key] : by_turn_) ++units_.at(key).missing;
-  for (const ClusterJob& job : *jobs) see(job);
-  std::vector<std::string> gone;
-  for (const auto& [turn, key] : by_turn_) {
-    const Unit& unit = units_.at(key);
-    if (unit.missing >= kMissesThatCount && asked - unit.submitted > options_.vanish_grace) gone.push_back(key);
-  }
-  for (const std::string& key : gone) RIDGE_CHECK_OK(miss(key, units_.at(key)));
-  if (!swept_) cancel_orphans(*jobs);
-  return ok_status();
-}
-
-void UnitQueue::see(const ClusterJob& job) {
-  const auto found = by_turn_.find({job.batch, job.index});
-  if (found == by_turn_.end()) return;
-  const std::string key = found->second;
-  Unit& unit = units_.at(key);
-  unit.id = job.id;
-  unit.node = job.node;
-  unit.reason = job.reason;
-  unit.sure = true;
-  unit.missing = 0;
-  if (job.state == JobState::kRunning && !unit.running) unit.running_since = clock_.monotonic();
-  unit.running = job.state == JobState::kRunning;
-  if (job.hopeless) {
-    ++counts_.cancels;
-    static_cast<void>(cluster_->cancel({job.id}));
-    end(key, unit,
-        with_hint(
-            make_error(ErrorCode::kInvalidArgument, "{} will never start this unit: {}", cluster_->name(), job.reason),
-            "change what is asked of it (partition, account, time, gres, constraint)"));
-    return;
-  }
-  watch_limit(key, unit);
-}
-
-// Limits of a scheduler are in minutes, and a node whose own limit did not end the unit is hung.
-void UnitQueue::watch_limit(const std::string& key, Unit& unit) {
-  if (!unit.running || unit.limit <= 0) return;
-  const double ran = clock_.monotonic() - unit.running_since;
-  if (ran <= unit.limit + options_.grace) return;
-  ++counts_.cancels;
-  static_cast<void>(cluster_->cancel({unit.id}));
-  failed_attempt(key, unit,
-                 make_error(ErrorCode::kTimeout, "on {}: no result {:.0f} s after its limit of {:.0f} s", unit.node,
-                            ran - unit.limit, unit.limit),
-                 true);
-}
-
-// The cluster does not have the job any more. Its files count first.
-Status UnitQueue::miss(const std::string& key, Unit& unit) {
-  RIDGE_CHECK_OK(settle(key, unit));
-  if (unit.ended() || !unit.turn) return ok_status();
-  ++counts_.lost;
-  const bool began = unit.sure;
-  const JobFate fate = unit.id.empty() ? JobFate{"it was never taken", false, {}} : cluster_->fate(unit.id);
-  Error error = make_error(ErrorCode::kToolFailed, "{} ended a job without a result{}: {}", cluster_->name(),
-                           unit.node.empty() ? "" : " on " + unit.node, fate.text);
-  error.hint = fate.hint;
-  if (began || !unit.id.empty()) {
-    failed_attempt(key, unit, std::move(error), fate.for_good);
-    return ok_status();
-  }
-  release(unit);  // a process that ended before it asked, or an answer that never came
-  enqueue(key, unit);
-  return ok_status();
-}
-
-void UnitQueue::unreachable(const Error& error) {
-  const double now = clock_.monotonic();
-  if (!unreachable_since_) {
-    unreachable_since_ = now;
-    note(fmt::format("{} cannot be reached ({}); what runs there goes on", cluster_->name(), error.message));
-  }
-  if (now - *unreachable_since_ < options_.cluster_patience) return;
-  for (auto& [key, unit] : units_) {
-    if (unit.ended()) continue;
-    end(key, unit,
-        make_error(ErrorCode::kTimeout, "{} was not reached for {}: {}", cluster_->name(),
-                   format_duration(now - *unreachable_since_), error.message));
-  }
-  waiting_.clear();
-}
-
-// Jobs under our name that no unit stands for: an earlier process asked for them, and what it asked is not asked again.
-void UnitQueue::cancel_orphans(const std::vector<ClusterJob>& jobs) {
-  swept_ = true;
-  std::vector<std::string> ids;
-  for (const ClusterJob& job : jobs) {
-    if (!by_turn_.contains({job.batch, job.index})) ids.push_back(job.id);
-  }
-  if (ids.empty()) return;
-  ++counts_.cancels;
-  note(fmt::format("{} job{} of an earlier process cancelled", ids.size(), ids.size() == 1 ? "" : "s"));
-  static_cast<void>(cluster_->cancel(ids));
-}
-
-// As many as may be in flight, alike ones together.
+// Alike ones together, as many as there are jobs for, or jobs that share them.
 Status UnitQueue::submit() {
-  const std::size_t most = std::min(options_.most_in_flight, cluster_->capacity());
-  while (!waiting_.empty() && by_turn_.size() < most) {
-    const std::size_t room = std::min(most - by_turn_.size(), cluster_->most_in_batch());
-    const bool measuring = units_.at(waiting_.front()).measures;
-    std::vector<std::string> keys;
-    while (!waiting_.empty() && keys.size() < room && units_.at(waiting_.front()).measures == measuring) {
-      keys.push_back(std::move(waiting_.front()));
-      waiting_.pop_front();
-    }
-    const Status done = submit_batch(std::move(keys));
-    if (!done) return done.error();
+  while (!waiting_.empty() && job_room() > 0 && in_flight_ < options_.most_in_flight) {
+    const bool shared = shares(units_.at(waiting_.front()));
+    const std::size_t there = std::min(waiting_.size(), options_.most_in_flight - in_flight_);
+    const std::vector<std::string> keys = next_keys(shared);
+    const std::size_t jobs = shared ? jobs_for(keys.size(), there) : keys.size();
+    RIDGE_CHECK_OK(submit_batch(keys, jobs, shared && keys.size() > 1));
     if (clock_.monotonic() < next_submit_) return ok_status();
   }
   // With hundreds in flight, what ends within seconds is replaced by one batch.
@@ -361,32 +266,75 @@ Status UnitQueue::submit() {
   return ok_status();
 }
 
-Status UnitQueue::submit_batch(std::vector<std::string> keys) {
+// Jobs for some of the units that are there: their share of those that may run, as few as may take them all, and no
+// more than there are units.
+std::size_t UnitQueue::jobs_for(std::size_t units, std::size_t there) const {
+  const std::size_t room = job_room(), each = cluster_->sharing().most;
+  if (each > 0) return std::min(room, (units + each - 1) / each);
+  return room >= there ? units : std::max<std::size_t>(1, units * room / there);
+}
+
+// Whether a unit may be one of several that a job takes: none that measures, and none that was lost in company.
+bool UnitQueue::shares(const Unit& unit) const {
+  return !unit.measures && !unit.alone && cluster_->sharing().most != 1;
+}
+
+// Those of the kind of the first one, out of the queue.
+std::vector<std::string> UnitQueue::next_keys(bool shared) {
+  const std::size_t each = shared ? cluster_->sharing().most : 1, jobs = job_room();
+  std::size_t most = std::min(options_.most_in_flight - in_flight_, cluster_->most_in_batch());
+  if (each > 0 && jobs < most / each) most = jobs * each;
+  const bool measures = units_.at(waiting_.front()).measures;
+  std::vector<std::string> keys;
+  while (!waiting_.empty() && keys.size() < most) {
+    const Unit& next = units_.at(waiting_.front());
+    if (next.measures != measures || shares(next) != shared) break;
+    keys.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+  }
+  return keys;
+}
+
+Status UnitQueue::submit_batch(const std::vector<std::string>& keys, std::size_t jobs, bool shared) {
   ClusterBatch batch;
-  batch.name = fmt::format("{}{:016x}-{}", prefix_, secret_seed(), ++batches_);
+  batch.name = fmt::format("{}{:016x}-{}", prefix_, secret_seed(), ++batches_made_);
   batch.root = options_.root;
+  batch.jobs = jobs;
   batch.measures = units_.at(keys.front()).measures;
   if (batch.measures && device_) batch.node = device_->node;
   record::UnitBatch turns{1, nonce_, {}};
+  if (shared) {
+    turns.jobs = static_cast<std::int64_t>(jobs);
+    turns.most = static_cast<std::int64_t>(cluster_->sharing().most);
+    turns.stay = cluster_->sharing().stay;
+    RIDGE_CHECK_OK(make_directories(folder_.taken(batch.name)));
+  }
+  Batch& handed_over = batches_[batch.name];
+  handed_over.shared = shared;
+  for (std::size_t i = 0; i < jobs; ++i) handed_over.jobs[i].submitted = clock_.monotonic();
   for (std::size_t i = 0; i < keys.size(); ++i) {
     Unit& unit = units_.at(keys[i]);
     unit.queued = false;
     turns.units.push_back({keys[i], ++unit.attempt});
     unit.turn = Turn{batch.name, i};
-    by_turn_[*unit.turn] = keys[i];
-    unit.submitted = clock_.monotonic();
+    handed_over.units[i] = keys[i];
+    ++in_flight_;
     // Before the cluster is asked: a process that takes over finds the job by the name of its batch.
     const record::UnitSubmission job{unit.attempt, batch.name, static_cast<std::int64_t>(i), clock_.unix_time()};
-    RIDGE_CHECK_OK(write_file_durably(folder_.job(keys[i]), record::to_line(job)));
+    RIDGE_CHECK_OK(write_note(folder_.job(keys[i]), record::to_line(job)));
   }
-  RIDGE_CHECK_OK(write_file_durably(folder_.batch(batch.name) / "batch.json", record::to_line(turns)));
+  RIDGE_CHECK_OK(write_note(folder_.batch(batch.name) / "batch.json", record::to_line(turns)));
+  if (shared) handed_over.turns = std::move(turns.units);
   batch.keys = keys;
   ++counts_.submissions;
   counts_.attempts += keys.size();
   const Status taken = cluster_->submit(batch);
   const double now = clock_.monotonic();
   next_poll_ = std::min(next_poll_, now + options_.shortest_poll);
-  if (taken) return ok_status();
+  if (taken) {
+    for (auto& [number, job] : handed_over.jobs) job.sure = true;
+    return ok_status();
+  }
   if (taken.error().code == ErrorCode::kTimeout) {
     // It may have been taken: the answers to come tell, and it is handed over again only when they do not have it.
     unreachable(taken.error());
@@ -395,33 +343,6 @@ Status UnitQueue::submit_batch(std::vector<std::string> keys) {
   }
   for (const std::string& key : keys) end(key, units_.at(key), taken.error());
   return ok_status();
-}
-
-Status UnitQueue::cancel(const std::vector<std::string>& keys) {
-  bool unknown = false;
-  for (const std::string& key : keys) {
-    const auto found = units_.find(key);
-    unknown = unknown || (found != units_.end() && found->second.turn && found->second.id.empty());
-  }
-  if (unknown) {
-    const Result<std::vector<ClusterJob>> jobs = cluster_->jobs(prefix_);
-    if (jobs) {
-      for (const ClusterJob& job : *jobs) see(job);
-    }
-  }
-  std::vector<std::string> ids;
-  for (const std::string& key : keys) {
-    const auto found = units_.find(key);
-    if (found == units_.end()) continue;
-    if (!found->second.id.empty()) ids.push_back(found->second.id);
-    release(found->second);
-    units_.erase(found);
-    std::erase(waiting_, key);
-    forget(key);
-  }
-  if (ids.empty()) return ok_status();
-  ++counts_.cancels;
-  return cluster_->cancel(ids);
 }
 
 }  // namespace ridge::execute

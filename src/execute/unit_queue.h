@@ -75,7 +75,7 @@ class UnitQueue {
   // Removes the folder of a unit that was taken.
   void forget(const std::string& key);
 
-  [[nodiscard]] std::size_t in_flight() const { return by_turn_.size(); }
+  [[nodiscard]] std::size_t in_flight() const { return in_flight_; }
   [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
   [[nodiscard]] const QueueCounts& counts() const { return counts_; }
   [[nodiscard]] const std::optional<record::UnitPlace>& device() const { return device_; }
@@ -86,38 +86,78 @@ class UnitQueue {
   using Turn = std::pair<std::string, std::size_t>;  // batch, number
   struct Unit {
     bool measures = false;
+    bool alone = false;        // it was lost or failed in company: from then on it has a job of its own
     double limit = 0;          // seconds that it may run; 0: none
     std::int64_t attempt = 0;  // the last one that was handed over
     int failures = 0;
     std::optional<Turn> turn;  // while the cluster has it
-    std::string id, node, reason;
-    bool queued = false, running = false, sure = false;  // sure: the cluster said that it has it
-    double submitted = 0, running_since = 0;
-    int missing = 0;  // answers of the cluster in a row that did not have it
+    bool queued = false, running = false;
+    double running_since = 0;
     UnitOutcome outcome;
     [[nodiscard]] bool ended() const { return outcome.result || outcome.error; }
+  };
+  // A job, as the answers of the cluster show it.
+  struct Job {
+    std::string id, node, reason;  // no id: no answer of the cluster has had it
+    bool sure = false;             // the cluster said that it took it, or has it
+    bool running = false;
+    bool left = false;  // it takes no more units, or was cancelled
+    bool gone = false;
+    double submitted = 0;
+    int missing = 0;  // answers of the cluster in a row that did not have it
+    // Whether it may take a unit yet.
+    [[nodiscard]] bool takes() const { return !left && !gone; }
+  };
+  // What was handed over together, while a unit of it is in flight. Job i runs unit i, or all jobs share the units.
+  struct Batch {
+    bool shared = false;
+    std::vector<record::UnitTurn> turns;        // of a shared one: all that were handed over, by number
+    std::map<std::size_t, std::string> units;   // that are in flight, by number
+    std::map<std::size_t, Job> jobs;            // by number
+    std::map<std::size_t, std::size_t> takers;  // of shared ones: units that were taken, and the job that has each
+    bool moved = false;                         // a unit of it has ended
   };
   using Units = std::map<std::string, Unit>;
 
   UnitQueue(std::unique_ptr<Cluster> cluster, Clock& clock, QueueOptions options);
 
   Status adopt(const std::string& key, Unit& unit);
+  [[nodiscard]] Batch read_batch(const std::string& name) const;
+  Result<Batch*> adopted_batch(const record::UnitSubmission& submission, const std::string& key);
   Status collect();
   Status settle(const std::string& key, Unit& unit);
   void accept(const std::string& key, Unit& unit, record::UnitResult result);
+  void part_company(Unit& unit);
   void failed_attempt(const std::string& key, Unit& unit, Error error, bool for_good);
   void end(const std::string& key, Unit& unit, Error error);
   void enqueue(const std::string& key, Unit& unit);
+  void dequeue(const std::string& key, Unit& unit);
   void release(Unit& unit);
   [[nodiscard]] double load_share() const;
   Status poll();
   void see(const ClusterJob& job);
-  Status miss(const std::string& key, Unit& unit);
-  void watch_limit(const std::string& key, Unit& unit);
+  void never_starts(const std::string& name, const ClusterJob& job);
+  Status look_at(const std::string& name);
+  Status read_takers(const std::string& name, Batch& batch);
+  static std::optional<std::size_t> job_of(const Batch& batch, std::size_t number);
+  void watch(const std::string& key, Unit& unit, Job& job);
+  Status miss(const std::string& key, Unit& unit, const Job& job);
+  Error lost_by(const Job& job, bool& for_good);
+  Status deal_again(const std::string& name);
+  Status take_back(const std::string& name, const std::vector<std::size_t>& numbers);
+  Status give_up(const std::string& name, const std::vector<std::size_t>& numbers);
+  void cancel_waiting(const std::string& name, Batch& batch);
+  void close_batches();
+  [[nodiscard]] std::string withdraw(const std::string& key, const Unit& unit);
   void unreachable(const Error& error);
-  void cancel_orphans(const std::vector<ClusterJob>& jobs);
+  Status cancel_orphans(const std::vector<ClusterJob>& jobs);
+  Status orphans_of(const std::string& name, std::vector<std::string>& ids);
+  [[nodiscard]] std::size_t job_room() const;
   Status submit();
-  Status submit_batch(std::vector<std::string> keys);
+  [[nodiscard]] bool shares(const Unit& unit) const;
+  [[nodiscard]] std::size_t jobs_for(std::size_t units, std::size_t there) const;
+  std::vector<std::string> next_keys(bool shared);
+  Status submit_batch(const std::vector<std::string>& keys, std::size_t jobs, bool shared);
   void note(std::string_view text) const;
 
   std::unique_ptr<Cluster> cluster_;
@@ -130,8 +170,9 @@ class UnitQueue {
   Units units_;
   std::deque<std::string> waiting_;
   std::vector<std::string> ended_;
-  std::map<Turn, std::string> by_turn_;
-  std::uint64_t batches_ = 0;
+  std::map<std::string, Batch> batches_;
+  std::size_t in_flight_ = 0;
+  std::uint64_t batches_made_ = 0;
   double next_poll_ = 0, next_submit_ = 0;
   std::optional<double> unreachable_since_;
   bool swept_ = false;  // what an earlier process left is cancelled

@@ -70,11 +70,24 @@ struct UnitBatch {
   std::int64_t version = 1;
   std::string nonce;  // stands in a file of the shared folder, too
   std::vector<UnitTurn> units;
+  // Jobs that work through the units together, each taking one after the other; 0: every unit has a job of its number.
+  std::int64_t jobs = 0;
+  std::int64_t most = 0;  // units that one of these jobs takes; 0: as many as it finds
+  double stay = 0;        // seconds after which it takes no further one; 0: no limit
   static void fields(auto& v, auto& self) {
     v("version", self.version);
     v("nonce", self.nonce);
     v("units", self.units);
+    v.optional("jobs", self.jobs);
+    v.optional("most", self.most);
+    v.optional("stay", self.stay);
   }
+};
+
+// Who has a unit of a batch that several jobs share.
+struct UnitTaker {
+  std::int64_t job = 0;  // its number; -1: the side that handed the batch over took the unit back
+  static void fields(auto& v, auto& self) { v("job", self.job); }
 };
 
 struct UnitStart {

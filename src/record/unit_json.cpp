@@ -8,6 +8,7 @@ template struct Codec<UnitOrder>;
 template struct Codec<UnitPlace>;
 template struct Codec<UnitSubmission>;
 template struct Codec<UnitBatch>;
+template struct Codec<UnitTaker>;
 template struct Codec<UnitStart>;
 template struct Codec<UnitResult>;
 template struct Codec<UnitFailure>;

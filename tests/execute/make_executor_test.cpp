@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <tuple>
 
 #include "base/files.h"
 #include "execute/slurm.h"
 #include "execute/ssh.h"
+#include "execute/unit.h"
+#include "record/json.h"
 
 namespace ridge::execute {
 namespace {
@@ -15,9 +18,10 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(MakeExecutor, TakesWhatItKnows) {
-  for (const char* spec : {"local", "local:0", "local:0,1,GPU-ab12", "slurm", "slurm:gres=gpu:1,jobs=8",
-                           "slurm:partition=gpu,gres=gpu:h100:1,time=30,exclusive", "slurm:constraint=a\\,b",
-                           "ssh:gpu1", "ssh:gpu1,me@gpu2,folder=/scratch/r,slots=4", "scripted:answers.jsonl"}) {
+  for (const char* spec :
+       {"local", "local:0", "local:0,1,GPU-ab12", "slurm", "slurm:gres=gpu:1,jobs=8",
+        "slurm:partition=gpu,gres=gpu:h100:1,time=30,exclusive", "slurm:jobs=2,pack=1", "slurm:pack=1000,time=2:00",
+        "slurm:constraint=a\\,b", "ssh:gpu1", "ssh:gpu1,me@gpu2,folder=/scratch/r,slots=4", "scripted:answers.jsonl"}) {
     const Status known = check_executor(spec);
     EXPECT_TRUE(known.ok()) << spec << ": " << known.error().text();
   }
@@ -41,6 +45,10 @@ TEST(MakeExecutor, NamesWhatItDoesNotKnowAndTheWayOut) {
   EXPECT_THAT(says("ssh:a,slots=257"), HasSubstr("slots=257: 1 to 256"));
   EXPECT_THAT(says("slurm:jobs=0"), HasSubstr("jobs=0: 1 to 1000"));
   EXPECT_THAT(says("slurm:jobs=2x"), HasSubstr("jobs=2x"));
+  EXPECT_THAT(says("slurm:pack=0"), HasSubstr("pack=0: a job takes 1 to 1000 units"));
+  EXPECT_THAT(says("slurm:pack=3x"), HasSubstr("pack=3x"));
+  EXPECT_THAT(says("slurm:pack=1001"), HasSubstr("pack=1 gives every unit a job of its own"));
+  EXPECT_THAT(says("ssh:a,pack=2"), HasSubstr("ssh has no option \"pack\""));
   EXPECT_THAT(says("local:x"), HasSubstr("local:x: \"x\" is no GPU (numbers, or identities"));
   EXPECT_THAT(says("local:0,1,0"), HasSubstr("local:0,1,0: \"0\" is named twice"));
   EXPECT_THAT(says("local:0,"), HasSubstr("empty option"));
@@ -119,6 +127,7 @@ TEST_F(OnPath, WhatSbatchRefusesHasAWayOut) {
     batch.root = directory_->path();
     batch.name = "ridge-x-1";
     batch.keys = {"k"};
+    batch.jobs = 1;
     return (*make_slurm({}))->submit(batch).error();
   };
   const Error partition = says("invalid partition specified: gpuu");
@@ -129,6 +138,40 @@ TEST_F(OnPath, WhatSbatchRefusesHasAWayOut) {
   EXPECT_THAT(account.hint, HasSubstr("slurm:account=NAME"));
   EXPECT_EQ(says("Unable to contact slurm controller (connect failure)").code, ErrorCode::kTimeout);
   EXPECT_EQ(says("Batch job submission failed: Socket timed out on send/recv operation").code, ErrorCode::kTimeout);
+}
+
+// Five builds at a place, until they are handed over: what sbatch was told, and the batch.
+TEST_F(OnPath, UnitsOfAPlaceShareJobsAsItSays) {
+  program("sbatch", "echo \"$*\" > " + (directory_->path() / "told").string());
+  for (const char* name : {"squeue", "scancel", "scontrol"}) program(name, "exit 0");
+  SystemClock clock;
+  const auto handed_over = [&](const std::string& place, record::WorkerTask task) {
+    ExecutorSetting setting;
+    setting.cache_directory = directory_->path() / place;
+    setting.scope = [] { return std::string("scope"); };
+    const auto executor = make_executor(place, clock, setting);
+    std::vector<record::WorkerRequest> requests(5);
+    for (record::WorkerRequest& one : requests) one.task = task;
+    static_cast<void>((*executor)->run_all(requests, {}, [] { return true; }));
+    const auto& batches = std::filesystem::directory_iterator(setting.cache_directory / "units/commands/batches");
+    return *record::parse_record<record::UnitBatch>(*read_file(batches->path() / "batch.json"));
+  };
+  const auto told = [&] { return *read_file(directory_->path() / "told"); };
+  const auto automatic = handed_over("slurm:jobs=3", record::WorkerTask::kBuild);
+  EXPECT_EQ(std::tuple(automatic.units.size(), automatic.jobs, automatic.most, automatic.stay),
+            (std::tuple(5u, 3, 0, 600.0)));
+  EXPECT_THAT(told(), HasSubstr("--array=0-2 "));
+  const auto packs = handed_over("slurm:jobs=3,pack=2,time=4", record::WorkerTask::kBuild);
+  EXPECT_EQ(std::tuple(packs.units.size(), packs.jobs, packs.most, packs.stay), (std::tuple(5u, 3, 2, 120.0)));
+  EXPECT_THAT(told(), HasSubstr("--array=0-2 "));
+  const auto few = handed_over("slurm:jobs=2,pack=2", record::WorkerTask::kBuild);
+  EXPECT_EQ(std::tuple(few.units.size(), few.jobs, few.most), (std::tuple(4u, 2, 2)));
+  for (const auto& [place, task] : {std::pair("slurm:jobs=3,pack=1", record::WorkerTask::kBuild),
+                                    {"slurm:jobs=3", record::WorkerTask::kEvaluate}}) {
+    const auto alone = handed_over(place, task);
+    EXPECT_EQ(std::tuple(alone.units.size(), alone.jobs), (std::tuple(3u, 0))) << place;
+    EXPECT_THAT(told(), HasSubstr("--array=0-2 "));
+  }
 }
 
 TEST(Slurm, ReadsSqueue) {

@@ -95,10 +95,11 @@ class UnitFuzz : public ::testing::Test {
     const Result<std::string> nonce = folder.open();
     ASSERT_TRUE(nonce.ok());
     const std::string order = record::to_line(record::UnitOrder{1, key_, kVersion, "a test", 0, request_});
-    const std::string batch = record::to_line(record::UnitBatch{1, *nonce, {{key_, 1}}});
+    const std::string batch = record::to_line(record::UnitBatch{1, *nonce, {{key_, 1}}, shared_ ? 1 : 0, 0, 0});
     const auto put = [&](const fs::path& path, const std::string& name, const std::string& text) {
       ASSERT_TRUE(write_file_durably(path, name == which ? changed(text, seed) : text).ok());
     };
+    ASSERT_TRUE(!shared_ || make_directories(folder.taken("b-1")).ok());
     put(folder.order(key_), "unit.json", order);
     put(folder.batch("b-1") / "batch.json", "batch.json", batch);
   }
@@ -107,7 +108,7 @@ class UnitFuzz : public ::testing::Test {
         kVersion, root() / "cache", {"n", "host", "processor", ""}, clock_, [&](const record::UnitOrder&) {
           return std::make_unique<Lent>(worker_);
         }};
-    return run_unit(root(), "b-1", 0, host);
+    return run_job(root(), "b-1", 0, host);
   }
   class Lent final : public Executor {
    public:
@@ -144,10 +145,12 @@ class UnitFuzz : public ::testing::Test {
   ScriptedExecutor worker_;
   record::WorkerRequest request_;
   std::string key_, notes_;
+  bool shared_ = false;  // whether the jobs of what is handed over share its units
 };
 
 TEST_F(UnitFuzz, ANodeAnswersWhateverItIsGivenAndNamesTheFile) {
-  for (const char* file : {"batch.json", "unit.json"}) {
+  for (const auto& [file, shared] : {std::pair("batch.json", false), {"unit.json", false}, {"batch.json", true}}) {
+    shared_ = shared;
     int refused = 0;
     for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
       hand_over(file, seed);
@@ -242,6 +245,41 @@ TEST_F(UnitFuzz, AJobThatAnEarlierProcessLeftIsTakenOverOrHandedOverAgain) {
     ASSERT_TRUE(now) << "seed " << seed;
     EXPECT_EQ(objection_to(*now), "") << "seed " << seed;
     expect_nothing_outside(seed);
+  }
+}
+
+// What a job of a shared batch noted about its units, and the batch itself, as an engine finds them that takes over.
+TEST_F(UnitFuzz, NotesOfASharedBatchAreReadOrTheUnitIsHandedOverAgain) {
+  request_.task = record::WorkerTask::kBuild;
+  key_ = unit_key(request_, "scope");
+  const std::string notes = record::to_line(record::UnitTaker{0});
+  for (const char* file : {"batch.json", "taken/0"}) {
+    for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+      anew();
+      const UnitFolder folder(root());
+      ASSERT_TRUE(open_with_unit("", seed));  // writes the order
+      const std::string nonce = *read_file(folder.nonce());
+      const record::UnitBatch batch{1, nonce, {{key_, 1}, {std::string(64, 'a'), 1}}, 2, 0, 600};
+      const auto put = [&](const char* name, const std::string& text) {
+        const std::string content = std::string(name) == file ? changed(text, seed) : text;
+        ASSERT_TRUE(write_file_durably(folder.batch("ridge-0-1") / name, content).ok());
+      };
+      put("batch.json", record::to_line(batch));
+      put("taken/0", notes);
+      const record::UnitSubmission job{1, "ridge-0-1", 0, 1'767'225'000};
+      ASSERT_TRUE(write_file_durably(folder.job(key_), record::to_line(job)).ok());
+      const std::unique_ptr<UnitQueue> queue = open_with_unit("", seed);
+      ASSERT_TRUE(queue) << "seed " << seed;
+      for (int i = 0; i < 40; ++i) {
+        ASSERT_TRUE(queue->step().ok()) << file << ", seed " << seed;
+        clock_.advance(1);
+      }
+      const auto now = record::parse_record<record::UnitSubmission>(*read_file(folder.job(key_)), "job");
+      ASSERT_TRUE(now) << "seed " << seed;
+      EXPECT_GE(now->attempt, 2) << file << ", seed " << seed;
+      EXPECT_EQ(queue->in_flight() + queue->waiting(), 1u) << file << ", seed " << seed;
+      expect_nothing_outside(seed);
+    }
   }
 }
 

@@ -77,8 +77,8 @@ class Units : public ::testing::Test {
     const UnitHost host{version_, root / "cache", place, there, [&](const record::UnitOrder&) {
                           return std::make_unique<Forward>(worker_, there, node_takes_, node_waits_);
                         }};
-    written_ = run_unit(root, batch, index, host);
-    if (twice_) written_ = run_unit(root, batch, index, host);
+    written_ = run_job(root, batch, index, host);
+    if (twice_) written_ = run_job(root, batch, index, host);
   }
 
   // A worker that outlives the executor of one unit.
@@ -431,6 +431,440 @@ INSTANTIATE_TEST_SUITE_P(All, KillMatrix,
                                                               What::kNodeDies, What::kNodeDiesForGood, What::kPreempted,
                                                               What::kDropped, What::kControllerAway, What::kAnswerLost,
                                                               What::kRunsTwice, What::kMarkerLost)));
+
+// Jobs that take several units, one after the other.
+class SharedJobs : public Units {
+ protected:
+  SharedJobs() { share({}); }
+
+  // Jobs take units as the processes on nodes do, by the files of the folder.
+  void share(ScriptedClusterOptions options, JobSharing sharing = {.most = 0, .stay = 0}) {
+    options.sharing = sharing;
+    options.take = [this](const auto& root, const auto& batch, std::size_t number, const auto& node, bool first) {
+      return take_on(root, batch, number, node, first);
+    };
+    options.execute = [this](const auto&, const auto& batch, std::size_t number, const auto&) {
+      written_ = processes_.at({batch, number})->job->work();
+    };
+    scheduler_ = std::make_unique<ScriptedScheduler>(clock_, std::move(options));
+  }
+  // A process on a node, as long as its job runs.
+  struct Process {
+    UnitHost host;
+    std::optional<UnitJob> job;
+  };
+  std::unique_ptr<Process> process(const std::filesystem::path& root, const std::string& batch, std::size_t number,
+                                   const std::string& node) {
+    const record::UnitPlace place{node, "host", "processor", ""};
+    auto made = std::make_unique<Process>(
+        Process{UnitHost{version_, root / "cache", place, clock_,
+                         [this](const record::UnitOrder&) { return std::make_unique<Forward>(worker_, clock_, 0, 0); }},
+                std::nullopt});
+    auto job = UnitJob::open(root, batch, number, made->host);
+    EXPECT_TRUE(job.ok()) << job.error().text();
+    if (job) made->job = std::move(*job);
+    return made;
+  }
+  std::optional<std::string> take_on(const std::filesystem::path& root, const std::string& batch, std::size_t number,
+                                     const std::string& node, bool first) {
+    std::unique_ptr<Process>& there = processes_[{batch, number}];
+    if (first) there = process(root, batch, number, node);
+    const auto key = there->job->take();
+    EXPECT_TRUE(key.ok());
+    if (*key) order_.push_back(**key);
+    return *key;
+  }
+
+  std::vector<std::string> put_in(UnitQueue& queue, std::int64_t count, WorkerTask task = WorkerTask::kBuild) {
+    std::vector<std::string> keys;
+    for (std::int64_t i = 0; i < count; ++i) keys.push_back(*queue.add(request(i, task), "scope"));
+    return keys;
+  }
+  // Every unit has its result, and ran once.
+  void expect_all(UnitQueue& queue, const std::vector<std::string>& keys) {
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const auto outcome = finish(queue, keys[i]);
+      ASSERT_TRUE(outcome && outcome->result) << i << ": " << (outcome ? outcome->error->text() : "no outcome");
+      EXPECT_EQ(outcome->result->response.cpu_seconds, static_cast<double>(i));
+      EXPECT_EQ(runs_[static_cast<std::int64_t>(i)], 1) << i;
+    }
+    EXPECT_EQ(queue.in_flight() + queue.waiting(), 0u);
+  }
+  [[nodiscard]] record::UnitBatch batch_of_unit(const std::string& key) {
+    const UnitFolder folder(options().root);
+    const auto job = record::parse_record<record::UnitSubmission>(*read_file(folder.job(key)), "job");
+    return *batch_of(folder, job->batch);
+  }
+  bool until_runs(UnitQueue& queue, const std::string& key) {
+    return advance(queue, [&] { return scheduler_->runs(key); });
+  }
+
+  std::map<std::pair<std::string, std::size_t>, std::unique_ptr<Process>> processes_;
+  std::vector<std::string> order_;  // of the units, as they were taken
+};
+
+TEST_F(SharedJobs, OneJobTakesAllInTheirOrder) {
+  share({.nodes = 4, .jobs = 1});
+  auto queue = open();
+  const std::vector<std::string> keys = put_in(*queue, 20);
+  const double begun = clock_.monotonic();
+  expect_all(*queue, keys);
+  EXPECT_EQ(order_, keys);
+  EXPECT_EQ(queue->counts().submissions, 1u);
+  EXPECT_EQ(scheduler_->account().largest_answer, 1u);
+  EXPECT_NEAR(clock_.monotonic() - begun, 1 + 20 * 10, 3);
+}
+
+TEST_F(SharedJobs, ALongUnitKeepsNoOtherWaiting) {
+  share({.jobs = 2, .duration = [n = 0](const std::string&) mutable { return n++ == 0 ? 80.0 : 10.0; }});
+  auto queue = open();
+  const std::vector<std::string> keys = put_in(*queue, 9);
+  const double begun = clock_.monotonic();
+  expect_all(*queue, keys);
+  EXPECT_NEAR(clock_.monotonic() - begun, 1 + 80, 3);
+}
+
+TEST_F(SharedJobs, MoreJobsThanAreNeededGoWhenNothingIsLeftForThem) {
+  share({.nodes = 2});
+  auto queue = open();
+  expect_all(*queue, put_in(*queue, 30));
+  static_cast<void>(queue->step());
+  EXPECT_EQ(scheduler_->account().starts, 30u);
+  EXPECT_EQ(scheduler_->client()->jobs("")->size(), 0u);
+  EXPECT_EQ(scheduler_->account().cancelled, 28u);
+}
+
+TEST_F(SharedJobs, WhatMeasuresHasAJobOfItsOwn) {
+  share({.nodes = 1});
+  auto queue = open();
+  const std::vector<std::string> keys = put_in(*queue, 3, WorkerTask::kEvaluate);
+  ASSERT_TRUE(queue->step().ok());
+  EXPECT_EQ(batch_of_unit(keys[0]).jobs, 0);
+  EXPECT_EQ(scheduler_->client()->jobs("")->size(), 3u);
+  expect_all(*queue, keys);
+}
+
+TEST_F(SharedJobs, AJobTakesNoMoreThanItMay) {
+  share({.nodes = 8}, {.most = 3, .stay = 0});
+  auto queue = open();
+  const std::vector<std::string> keys = put_in(*queue, 10);
+  ASSERT_TRUE(queue->step().ok());
+  EXPECT_EQ(scheduler_->client()->jobs("")->size(), 4u);
+  const double begun = clock_.monotonic();
+  expect_all(*queue, keys);
+  EXPECT_NEAR(clock_.monotonic() - begun, 1 + 30, 3);
+}
+
+TEST_F(SharedJobs, AJobThatHasStayedLongEnoughLeavesTheRestToAnother) {
+  share({.jobs = 1}, {.most = 0, .stay = 35});
+  auto queue = open();
+  const double begun = clock_.monotonic();
+  expect_all(*queue, put_in(*queue, 12));
+  EXPECT_EQ(queue->counts().submissions, 3u);
+  EXPECT_EQ(queue->counts().failed + queue->counts().lost, 0u);
+  EXPECT_LT(clock_.monotonic() - begun, 12 * 10 + 3 * 5);  // it says that it leaves, and is not waited for
+}
+
+TEST_F(SharedJobs, OneThatFailsGoesAloneAndLeavesTheOthersAlone) {
+  share({.jobs = 2});
+  never_ = 2;
+  auto queue = open();
+  std::vector<std::string> keys = put_in(*queue, 8);
+  const auto outcome = finish(*queue, keys[2]);
+  ASSERT_TRUE(outcome && outcome->error);
+  EXPECT_THAT(outcome->error->message, HasSubstr("3 attempts failed"));
+  EXPECT_EQ(runs_[2], 3);
+  EXPECT_EQ(batch_of_unit(keys[2]).jobs, 0);
+  for (const std::int64_t i : {0, 1, 3, 4, 5, 6, 7}) {
+    EXPECT_TRUE(finish(*queue, keys[static_cast<std::size_t>(i)])->result) << i;
+    EXPECT_EQ(runs_[i], 1) << i;
+  }
+}
+
+// A unit that kills the job that runs it takes no other along, and no second time in company.
+TEST_F(SharedJobs, AUnitThatKillsItsJobLosesNothingElse) {
+  for (const std::size_t jobs : {1u, 2u}) {
+    share({.jobs = jobs});
+    runs_.clear();
+    auto queue = open();
+    std::vector<std::string> keys;
+    for (std::int64_t i = 0; i < 8; ++i) keys.push_back(*queue->add(request(i), fmt::format("{} jobs", jobs)));
+    std::optional<UnitOutcome> killer;
+    int kills = 0;
+    ASSERT_TRUE(advance(*queue, [&] {
+      if (scheduler_->runs(keys[3])) {
+        EXPECT_EQ(batch_of_unit(keys[3]).jobs > 0, kills == 0);
+        scheduler_->drop(keys[3]);
+        ++kills;
+      }
+      return (killer = queue->take(keys[3])).has_value();
+    }));
+    ASSERT_TRUE(killer->error);
+    EXPECT_THAT(killer->error->message, HasSubstr("3 attempts failed"));
+    EXPECT_EQ(kills, 3);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (i == 3) continue;
+      EXPECT_TRUE(finish(*queue, keys[i])->result) << i;
+      EXPECT_EQ(runs_[static_cast<std::int64_t>(i)], 1) << i;
+    }
+  }
+}
+
+TEST_F(SharedJobs, AJobThatIsLostIsReplacedWhileTheOthersGoOn) {
+  share({.jobs = 2});
+  auto queue = open();
+  const std::vector<std::string> keys = put_in(*queue, 30);
+  ASSERT_TRUE(until_runs(*queue, keys[1]));
+  const double begun = clock_.monotonic();
+  scheduler_->drop(keys[1]);
+  expect_all(*queue, keys);
+  EXPECT_LT(clock_.monotonic() - begun, 30 * 10 * 0.65);  // one alone would need 290 s
+  EXPECT_GE(queue->counts().submissions, 2u);
+}
+
+TEST_F(SharedJobs, JobsThatDieBeforeTheyTakeAnythingAreAFailure) {
+  share({.jobs = 2, .start_delay = 1});
+  scheduler_->hold("Resources");
+  auto queue = open();
+  const std::vector<std::string> keys = put_in(*queue, 4);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(advance(*queue, [&] { return scheduler_->client()->jobs("")->size() == 2; }));
+    ASSERT_TRUE(advance(*queue, [n = 0]() mutable { return n++ > 8; }));  // they are seen
+    std::vector<std::string> ids;
+    for (const ClusterJob& job : *scheduler_->client()->jobs("")) ids.push_back(job.id);
+    ASSERT_TRUE(scheduler_->client()->cancel(ids).ok());
+    ASSERT_TRUE(advance(*queue, [&] { return queue->counts().lost >= 4u * static_cast<unsigned>(i + 1); }));
+  }
+  for (const std::string& key : keys) {
+    const auto outcome = finish(*queue, key);
+    ASSERT_TRUE(outcome && outcome->error);
+    EXPECT_THAT(outcome->error->message, HasSubstr("NODE_FAIL"));
+  }
+}
+
+TEST_F(SharedJobs, ACancelledUnitLeavesTheOthersAlone) {
+  share({.jobs = 1});
+  auto queue = open();
+  std::vector<std::string> keys = put_in(*queue, 6);
+  ASSERT_TRUE(until_runs(*queue, keys[0]));
+  ASSERT_TRUE(queue->cancel({keys[3]}).ok());  // not begun: its job goes on
+  EXPECT_EQ(scheduler_->account().cancelled, 0u);
+  ASSERT_TRUE(until_runs(*queue, keys[1]));
+  ASSERT_TRUE(queue->cancel({keys[1]}).ok());  // what runs is stopped, and the rest handed over again
+  EXPECT_EQ(scheduler_->account().cancelled, 1u);
+  for (const std::size_t i : {0u, 2u, 4u, 5u}) EXPECT_TRUE(finish(*queue, keys[i])->result) << i;
+  EXPECT_EQ(runs_[1] + runs_[3], 0);
+  EXPECT_EQ(runs_[0] + runs_[2] + runs_[4] + runs_[5], 4);
+  EXPECT_EQ(queue->counts().failed, 0u);
+}
+
+TEST_F(SharedJobs, WhatIsNotAskedAgainIsNotRun) {
+  share({.jobs = 1});
+  std::vector<std::string> keys;
+  {
+    auto queue = open();
+    keys = put_in(*queue, 6);
+    ASSERT_TRUE(until_runs(*queue, keys[0]));
+  }
+  auto queue = open();
+  for (const std::int64_t i : {2, 4}) ASSERT_EQ(*queue->add(request(i), "scope"), keys[static_cast<std::size_t>(i)]);
+  for (const std::size_t i : {2u, 4u}) EXPECT_TRUE(finish(*queue, keys[i])->result) << i;
+  clock_.advance(100);
+  static_cast<void>(scheduler_->client()->jobs(""));
+  EXPECT_EQ(runs_[2] + runs_[4], 2);
+  EXPECT_EQ(runs_[0] + runs_[1] + runs_[3] + runs_[5], 0);
+}
+
+// Who asked has all answers, and its folder is gone, as that of a command is: a job that starts now leaves nothing
+// there.
+TEST_F(SharedJobs, AJobThatStartsAfterTheEndLeavesNothing) {
+  share({.jobs = 2});
+  scheduler_->hold("Priority");
+  auto queue = open();
+  put_in(*queue, 4);
+  ASSERT_TRUE(queue->step().ok());
+  const std::string batch = scheduler_->client()->jobs("")->front().batch;
+  const std::filesystem::path root = options().root;
+  auto late = process(root, batch, 1, "node0");
+  ASSERT_TRUE(*late->job->take());
+  ASSERT_TRUE(late->job->work().ok());
+  std::filesystem::remove_all(root);
+  EXPECT_FALSE(*late->job->take());
+  EXPECT_FALSE(std::filesystem::exists(root));
+}
+
+TEST_F(SharedJobs, UnitsAreSpreadOverTheJobsThatMayRun) {
+  share({.nodes = 4, .jobs = 4});
+  auto queue = open();
+  const std::vector<std::string> keys = put_in(*queue, 900);  // two batches
+  ASSERT_TRUE(queue->step().ok());
+  EXPECT_EQ(queue->counts().submissions, 2u);
+  EXPECT_EQ(scheduler_->client()->jobs("")->size(), 4u);
+  EXPECT_EQ(batch_of_unit(keys[0]).jobs, 2);
+  EXPECT_EQ(batch_of_unit(keys[0]).units.size(), 500u);
+  EXPECT_EQ(batch_of_unit(keys[899]).jobs, 2);
+  ASSERT_TRUE(queue->cancel(keys).ok());
+  EXPECT_EQ(scheduler_->client()->jobs("")->size(), 0u);
+}
+
+// Two processes of one job, as when a node was believed to be lost: no unit is begun by both.
+TEST_F(SharedJobs, AJobThatRunsTwiceBeginsNothingTwice) {
+  share({.jobs = 1});
+  scheduler_->hold("Priority");
+  auto queue = open();
+  const std::vector<std::string> keys = put_in(*queue, 6);
+  ASSERT_TRUE(queue->step().ok());
+  const std::string batch = scheduler_->client()->jobs("")->front().batch;
+  const std::filesystem::path root = options().root;
+  auto first = process(root, batch, 0, "node0");
+  std::vector<std::string> begun = {**first->job->take()};
+  auto second = process(root, batch, 0, "node1");
+  const UnitFolder folder(root);
+  EXPECT_TRUE(std::filesystem::exists(folder.failed(begun[0], 1))) << "what the first had is given back";
+  for (int i = 0; i < 2; ++i) {
+    begun.push_back(**second->job->take());
+    ASSERT_TRUE(second->job->work().ok());
+    ASSERT_TRUE(first->job->work().ok());
+    begun.push_back(**first->job->take());
+  }
+  ASSERT_TRUE(first->job->work().ok());
+  begun.push_back(**second->job->take());
+  ASSERT_TRUE(second->job->work().ok());
+  EXPECT_FALSE(*first->job->take());
+  EXPECT_FALSE(*second->job->take());
+  std::ranges::sort(begun);
+  std::vector<std::string> all = keys;
+  std::ranges::sort(all);
+  EXPECT_EQ(begun, all);
+  expect_all(*queue, keys);  // the result of the first counts, although it was given back
+}
+
+// What happens to one of several units in a shared job, in every state: each has one result, and none ran twice.
+class SharedKillMatrix : public SharedJobs, public ::testing::WithParamInterface<std::tuple<When, What>> {};
+
+TEST_P(SharedKillMatrix, GivesTheSameOutcome) {
+  const auto [when, what] = GetParam();
+  share({.jobs = 2, .requeue = what != What::kNodeDiesForGood});
+  if (what == What::kAnswerLost) scheduler_->lose_next_answer();
+  auto queue = open();
+  std::vector<std::string> keys = put_in(*queue, 7);
+  if (when == When::kHandedOver) {
+    scheduler_->hold("Priority");
+    ASSERT_TRUE(queue->step().ok());
+  }
+  if (when == When::kRunning) {
+    ASSERT_TRUE(until_runs(*queue, keys[2]));
+    ASSERT_TRUE(queue->step().ok());
+  }
+  if (when == When::kEnded) {
+    ASSERT_TRUE(queue->step().ok());
+    clock_.advance(60);
+    static_cast<void>(scheduler_->client()->jobs(""));
+  }
+  switch (what) {
+    case What::kEngineDies: queue = open(); break;
+    case What::kEngineDiesTwice:
+      queue = open();
+      ASSERT_EQ(put_in(*queue, 7), keys);
+      ASSERT_TRUE(queue->step().ok());
+      queue = open();
+      break;
+    case What::kNodeDies:
+    case What::kNodeDiesForGood: scheduler_->fail_node_of(keys[2]); break;
+    case What::kPreempted: scheduler_->preempt(keys[2]); break;
+    case What::kDropped: scheduler_->drop(keys[2]); break;
+    case What::kControllerAway:
+      scheduler_->set_reachable(false);
+      for (int i = 0; i < 600; ++i) {
+        ASSERT_TRUE(queue->step().ok());
+        clock_.advance(0.5);
+      }
+      scheduler_->set_reachable(true);
+      break;
+    case What::kMarkerLost: {
+      const UnitFolder folder(options().root);
+      std::error_code ignored;
+      std::filesystem::remove(folder.done() / keys[2], ignored);
+      break;
+    }
+    default: break;
+  }
+  scheduler_->hold("");
+  EXPECT_EQ(put_in(*queue, 7), keys);
+  expect_all(*queue, keys);
+  clock_.advance(100);
+  static_cast<void>(scheduler_->client()->jobs(""));
+  EXPECT_EQ(scheduler_->running(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SharedKillMatrix,
+    ::testing::Combine(::testing::Values(When::kOrdered, When::kHandedOver, When::kRunning, When::kEnded),
+                       ::testing::Values(What::kNothing, What::kEngineDies, What::kEngineDiesTwice, What::kNodeDies,
+                                         What::kNodeDiesForGood, What::kPreempted, What::kDropped,
+                                         What::kControllerAway, What::kAnswerLost, What::kMarkerLost)));
+
+TEST_F(SharedJobs, AStopOfTheExecutorEndsThemAll) {
+  share({.jobs = 2});
+  auto made = make_cluster_executor(scheduler_->client(), clock_,
+                                    {options(), {}, [this](double seconds) { clock_.advance(seconds); }});
+  ASSERT_TRUE(made.ok());
+  std::vector<WorkerRequest> requests;
+  for (std::int64_t i = 0; i < 6; ++i) requests.push_back(request(i));
+  const double begun = clock_.monotonic();
+  const auto answers = (*made)->run_all(requests, {}, [&] { return clock_.monotonic() - begun > 15; });
+  for (std::size_t i = 0; i < answers.size(); ++i) EXPECT_EQ(answers[i].ok(), i < 2) << i;
+  EXPECT_EQ(scheduler_->account().cancelled, 2u);
+  clock_.advance(100);
+  static_cast<void>(scheduler_->client()->jobs(""));
+  EXPECT_EQ(scheduler_->running(), 0u);
+  EXPECT_EQ(order_.size(), 4u);
+}
+
+TEST_F(SharedJobs, ActiveTimeIsTheTimeInWhichAnyOfThemWorked) {
+  share({.jobs = 1, .start_delay = 40});
+  auto made = make_cluster_executor(scheduler_->client(), clock_,
+                                    {options(), {}, [this](double seconds) { clock_.advance(seconds); }});
+  ASSERT_TRUE(made.ok());
+  std::map<std::size_t, std::string> seen;
+  std::vector<WorkerRequest> requests = {request(0), request(1)};
+  const auto answers = (*made)->run_all(
+      requests, [&](std::size_t part, const record::Progress& now) { seen[part] += now.stage + now.detail + "\n"; });
+  for (const auto& one : answers) EXPECT_TRUE(one.ok());
+  EXPECT_THAT(seen[1], HasSubstr("behind others of its batch"));
+  EXPECT_THAT(seen[1], HasSubstr("on node"));
+}
+
+// Nodes that fail by chance, and an engine that dies every now and then.
+TEST_F(SharedJobs, ManyUnitsOnNodesThatFailEndOnce) {
+  share({.nodes = 5, .jobs = 5, .failures_per_hour = 0.999, .repair_time = 30, .seed = 4}, {.most = 0, .stay = 120});
+  auto queue = open();
+  std::vector<std::string> keys = put_in(*queue, 200);
+  std::map<std::string, double> answers;
+  int step = 0;
+  while (answers.size() < keys.size() && step < 20'000) {
+    if (++step % 400 == 0) {
+      queue = open();
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        if (answers.contains(keys[i])) continue;
+        ASSERT_EQ(*queue->add(request(static_cast<std::int64_t>(i)), "scope"), keys[i]);
+      }
+    }
+    ASSERT_TRUE(queue->step().ok());
+    for (const std::string& key : queue->take_ended()) {
+      const auto outcome = queue->take(key);
+      ASSERT_TRUE(outcome->result) << outcome->error->text();
+      answers[key] = outcome->result->response.cpu_seconds;
+    }
+    clock_.advance(queue->pause());
+  }
+  EXPECT_EQ(answers.size(), keys.size());
+  EXPECT_GT(scheduler_->account().failures, 5u);
+  for (std::int64_t i = 0; i < 200; ++i) {
+    EXPECT_EQ(runs_[i], 1) << i;
+    EXPECT_EQ(answers[keys[static_cast<std::size_t>(i)]], static_cast<double>(i));
+  }
+}
 
 // The executor on top: what an engine sees.
 class ThroughACluster : public Units {

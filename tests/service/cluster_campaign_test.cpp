@@ -89,7 +89,7 @@ class ClusterWorld {
       const execute::UnitHost host{"test", root / "cache", place, world_.clock, [this](const record::UnitOrder&) {
                                      return std::make_unique<Lent>(world_.executor);
                                    }};
-      EXPECT_TRUE(execute::run_unit(root, batch, index, host));
+      EXPECT_TRUE(execute::run_job(root, batch, index, host));
     };
     return options;
   }
