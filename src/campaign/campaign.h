@@ -72,6 +72,9 @@ struct Services {
   execute::Git* git = nullptr;                  // of <campaign>/src; null: make_git()
   std::unique_ptr<JournalSink> sink = nullptr;  // null: the file
   execute::Executor* replica = nullptr;         // of the manifest's replicate_on; null: none is asked for
+  // Refuses a campaign on the device of this environment, once it is known and before anything is measured; asked by
+  // each process. Empty: nothing.
+  std::function<Status(const record::Environment&)> check_devices = {};
 };
 
 struct EngineProgress {
@@ -148,6 +151,7 @@ class Engine {
   Status begin_process();
   Status check_manifest() const;
   Status check_project() const;
+  Status check_devices();
   Status perform(Due due);
   Result<std::optional<RunResult>> before(const Transition& next);
   [[nodiscard]] std::string rules_that_block(Due due) const;
@@ -221,6 +225,7 @@ class Engine {
   double stop_seen_ = -1;  // monotonic time of the first stop signal
   bool interrupted_ = false;
   std::size_t rendered_rounds_ = 0;
+  bool devices_checked_ = false;
   std::int64_t rounds_before_ = 0;  // closed when this process began
   std::optional<knowledge::Memory> store_;
   std::vector<record::Iteration> memory_;                     // as the proposer sees it

@@ -101,6 +101,14 @@ Status Engine::check_project() const {
       "put the file back, or begin a new campaign with `ridge optimize`");
 }
 
+Status Engine::check_devices() {
+  if (!services_.check_devices || !state_.prepared || devices_checked_) return ok_status();
+  Status fit = services_.check_devices(state_.prepared->environment);
+  devices_checked_ = fit.ok();
+  interrupted_ = !fit && stop_level() != StopLevel::kNone;
+  return fit;
+}
+
 Status Engine::check_manifest() const {
   const fs::path path = options_.directory / kManifestFile;
   Result<std::string> text = read_file(path);
@@ -287,6 +295,7 @@ Result<std::optional<RunResult>> Engine::before(const Transition& next) {
 }
 
 Status Engine::perform(Due due) {
+  if (begins_work(due)) RIDGE_CHECK_OK(check_devices());
   switch (due) {
     case Due::kPrepare: return prepare();
     case Due::kReadTips: return read_tips();

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "campaign/manifest.h"
 #include "execute/make_executor.h"
+#include "propose/sweep_size.h"
 #include "record/backend.h"
 #include "record/execution.h"
 
@@ -19,6 +20,16 @@ Status check_screens(const record::CampaignSpec& spec, const Machines& machines)
   if (!record::runs_on_host(spec.backend)) return ok_status();
   return with_hint(invalid("{} {} names GPUs, and the campaign is on {}", kScreenOnKey, machines.screen, spec.backend),
                    "leave it out, or name other machines of this kind: ssh:HOST,HOST");
+}
+
+// More devices look at more configurations in the same time. A number that a person wrote stays.
+Status size_sweeps(record::CampaignSpec& spec, const Machines& machines) {
+  if (!execute::is_default(machines.screen) && !spec.extra.contains(propose::kSweepMostKey)) {
+    RIDGE_TRY(devices, execute::width_of(machines.screen));
+    if (devices > 1) spec.extra[propose::kSweepMostKey] = fmt::format("{}", propose::sweep_most_of(devices));
+  }
+  const Result<std::size_t> most = propose::sweep_most(spec);
+  return most ? ok_status() : Status(most.error());
 }
 
 }  // namespace
@@ -38,6 +49,7 @@ Status set_machines(record::CampaignSpec& spec, const Machines& machines) {
     if (!execute::is_default(*place) || place == &machines.replicate) spec.extra[key] = yaml_text(*place);
   }
   RIDGE_CHECK_OK(check_screens(spec, machines));
+  RIDGE_CHECK_OK(size_sweeps(spec, machines));
   if (!machines.replicate.empty() && execute::is_default(machines.replicate) && execute::is_default(machines.measure)) {
     return with_hint(invalid("{}: {} is the device that the campaign measures on", kReplicateOnKey, machines.replicate),
                      "name another: local:1, slurm[:...] or ssh:HOST; or measure there, and replicate here");

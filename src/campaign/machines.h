@@ -27,6 +27,7 @@ struct Machines {
 };
 
 // Refuses what is no place to run, what a project's own commands cannot be sent to, and a replica on the device itself.
+// With several devices that look, the manifest also says how large a sweep may be (propose/sweep_size.h).
 Status set_machines(record::CampaignSpec& spec, const Machines& machines);
 Error no_place_of_a_project();
 Machines machines_of(const record::CampaignSpec& spec);

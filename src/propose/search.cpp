@@ -16,6 +16,7 @@
 #include "propose/direction.h"
 #include "propose/looks.h"
 #include "propose/proposers.h"
+#include "propose/sweep_size.h"
 #include "record/json.h"
 
 namespace ridge::propose {
@@ -32,11 +33,10 @@ constexpr std::string_view kParameters = "parameters";
 constexpr std::size_t kLooksInVain = 40, kLooksAtMost = 160;
 constexpr std::uint64_t kWholePool = 8'000;       // a space up to this size is chosen from whole
 constexpr std::size_t kDraws = 3'000, kBest = 4;  // of a larger one: drawn, and the best whose neighbours are added
-constexpr std::size_t kSweepMost = 20, kSweepLeast = 6;
-constexpr double kLeastGain = 0.01;       // that can be verified
-constexpr double kShareOfBudget = 0.12;   // of the time left, for one sweep
-constexpr double kSecondsPerLook = 0.5;   // verified calls of one configuration
-constexpr double kSecondsPerBuild = 0.8;  // when the incumbent's build time is unknown
+constexpr double kLeastGain = 0.01;               // that can be verified
+constexpr double kShareOfBudget = 0.12;           // of the time left, for one sweep
+constexpr double kSecondsPerLook = 0.5;           // verified calls of one configuration
+constexpr double kSecondsPerBuild = 0.8;          // when the incumbent's build time is unknown
 
 // Everything one decision looks at.
 struct View {
@@ -53,13 +53,17 @@ double count_of(const ProposalRequest& request, const std::string& name) {
   return found == request.build.counts.end() ? -1 : found->second;
 }
 
-// How many configurations one sweep may hold: what the time left allows.
+// How many configurations one sweep may hold: what the time left allows. Devices that look together take as long for
+// as many more.
 std::size_t sweep_size(const View& view) {
-  if (view.request.seconds_left <= 0) return kSweepMost;
+  const Result<std::size_t> stated = sweep_most(view.request.spec);
+  const std::size_t most = stated ? *stated : kSweepOfADevice;
+  if (view.request.seconds_left <= 0) return most;
   const record::BuildEvidence& build = view.request.build;
   const double per_build = !build.cached && build.wall > 0 ? build.wall : kSecondsPerBuild;
-  const double affordable = kShareOfBudget * view.request.seconds_left / (per_build + kSecondsPerLook);
-  return std::clamp(static_cast<std::size_t>(std::max(0.0, affordable)), kSweepLeast, kSweepMost);
+  const double devices = std::max(1.0, static_cast<double>(most) / static_cast<double>(kSweepOfADevice));
+  const double affordable = devices * kShareOfBudget * view.request.seconds_left / (per_build + kSecondsPerLook);
+  return std::clamp(static_cast<std::size_t>(std::max(0.0, affordable)), kSweepLeast, most);
 }
 
 // The configuration as -D values: what is not at its default, and whatever the incumbent states explicitly.

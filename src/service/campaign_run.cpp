@@ -22,6 +22,7 @@
 #include "execute/route.h"
 #include "record/execution.h"
 #include "report/report.h"
+#include "service/devices.h"
 #include "service/duration.h"
 #include "service/earlier_looks.h"
 #include "service/machines.h"
@@ -179,6 +180,7 @@ Result<Ran> drive_campaign(const Context& context, const fs::path& directory, co
   const campaign::Engine* running = nullptr;
   const campaign::Machines machines = campaign::machines_of(state.spec());
   std::unique_ptr<execute::Executor> executor, replica;
+  std::function<Status(const record::Environment&)> check_devices;
   record::CampaignSpec again = state.spec();
   RIDGE_CHECK_OK(campaign::set_machines(again, machines));  // a manifest may be written by hand
   const AskedBy asked{"campaign-" + state.first_hash.substr(0, 16), [&] { return scope_of(running->state()); }, wait};
@@ -199,9 +201,12 @@ Result<Ran> drive_campaign(const Context& context, const fs::path& directory, co
   executor = leased(machines.measure, std::move(executor));
   if (!execute::is_default(machines.screen)) {
     RIDGE_TRY(screens, screens_on(context, machines.screen, clock, asked));
-    executor = execute::make_routed_executor({.here = local_executor(context),
-                                              .measure = std::move(executor),
-                                              .screen = leased(machines.screen, std::move(screens))});
+    screens = leased(machines.screen, std::move(screens));
+    check_devices = [&, &pool = *screens](const record::Environment& own) {
+      return check_screens(context, pool, machines.screen, state.spec().backend, own);
+    };
+    executor = execute::make_routed_executor(
+        {.here = local_executor(context), .measure = std::move(executor), .screen = std::move(screens)});
   }
   if (!machines.replicate.empty()) {
     replica = leased(machines.replicate, replica_on(context, machines.replicate, clock, asked));
@@ -219,10 +224,12 @@ Result<Ran> drive_campaign(const Context& context, const fs::path& directory, co
     options.earlier = [&](const campaign::State& now) { return earlier_looks(context, now, kLooksForSearch); };
   options.on_progress = [&](const campaign::EngineProgress& progress) { narrator.show(progress); };
   options.stop_level = [&] { return stop_level(context); };
-  RIDGE_TRY(engine, campaign::Engine::open(
-                        std::move(options),
-                        campaign::Services{
-                            .executor = *executor, .proposer = proposer, .clock = clock, .replica = replica.get()}));
+  RIDGE_TRY(engine,
+            campaign::Engine::open(std::move(options), campaign::Services{.executor = *executor,
+                                                                          .proposer = proposer,
+                                                                          .clock = clock,
+                                                                          .replica = replica.get(),
+                                                                          .check_devices = std::move(check_devices)}));
   running = engine.get();
   narrator.begin(*engine);
   Result<campaign::RunResult> result = engine->run();

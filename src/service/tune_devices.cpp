@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "execute/make_executor.h"
-#include "record/backend.h"
 #include "record/tuned_folder.h"
+#include "service/devices.h"
 #include "service/worker_call.h"
 
 namespace ridge::service {
@@ -28,57 +28,18 @@ using Answers = std::vector<Result<record::WorkerResponse>>;
 // long as a dozen cases whose kernels are compiled, and learns anew which contenders are hopeless.
 constexpr std::size_t kPartsOfADevice = 4, kCasesOfAPart = 256;
 
-// What one table cannot hold for two of.
-constexpr const char* kTellingFacts[] = {"cpu.model", "gpu.name", "gpu.driver_version"};
-
-// Where an answer came from: the host as it names itself, or the device by its number at the place.
-std::string source_of(const record::WorkerResponse& response, std::size_t number, const std::string& place) {
-  if (response.environment) {
-    const auto host = response.environment->facts.find("node.host");
-    if (host != response.environment->facts.end()) return host->second;
-  }
-  return fmt::format("device {} of {}", number + 1, place);
-}
-
-// The device of a backend by the answer to "describe"; empty: there is none.
-std::string device_of(const record::WorkerResponse& response, const record::BackendInfo& info) {
-  std::string device;
-  for (const std::string_view name : kTellingFacts) {
-    if (!name.starts_with(info.facts) || !response.environment) continue;
-    const auto found = response.environment->facts.find(std::string(name));
-    if (found == response.environment->facts.end()) return {};
-    device += (device.empty() ? "" : ", driver for CUDA ") + found->second;
-  }
-  return device;
-}
-
 Error unlike(const std::string& first, const std::string& device, const std::string& second, const std::string& other) {
   return with_hint(invalid("{} is {}, and {} is {}: one table cannot hold for both", first, device, second, other),
                    "tune them one after the other, or name only those that are alike");
 }
 
-// Asks every device of the worker what it is: of as many questions as devices each has one.
-Status all_alike(execute::Executor& worker, const record::WorkerRequest& part, const std::string& place,
-                 const execute::ShouldStop& should_stop) {
-  record::WorkerRequest describe;
-  describe.backend = part.backend;
-  describe.cache_directory = part.cache_directory;
-  const std::vector<record::WorkerRequest> questions(worker.width(), describe);
-  const Answers answers = worker.run_all(questions, {}, should_stop);
-  const record::BackendInfo& info = record::backend_of_name(part.backend);
-  std::string first, device;
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (!answers[i]) return answers[i].error();
-    const std::string source = source_of(*answers[i], i, place), here = device_of(*answers[i], info);
-    if (here.empty()) {
-      return with_hint(make_error(ErrorCode::kUnsupported, "{}: there is no {} device", source, info.name),
-                       "`ridge doctor` there says why; `nvidia-smi -L` lists GPUs");
-    }
-    if (i == 0) {
-      first = source;
-      device = here;
-    }
-    if (here != device) return unlike(first, device, source, here);
+// Asks every device of the worker what it is.
+Status all_alike(const Context& context, execute::Executor& worker, const std::string& backend,
+                 const std::string& place) {
+  RIDGE_TRY(devices, ask_devices(context, worker, {place, backend, worker.width()}));
+  for (const AskedDevice& one : devices) {
+    const AskedDevice& first = devices.front();
+    if (one.device != first.device) return unlike(first.source, first.device, one.source, one.device);
   }
   return ok_status();
 }
@@ -247,7 +208,7 @@ Result<std::vector<record::TunedChoice>> tune_on_devices(const Context& context,
   std::atomic<bool> refused = false;
   const auto stopped = [&] { return refused || context.stopped(); };
   const auto ask = [&]() -> Status {
-    Status alike = all_alike(*worker, parts.front(), where.place, [&] { return context.stopped(); });
+    Status alike = all_alike(context, *worker, parts.front().backend, where.place);
     refused = !alike;
     return alike;
   };

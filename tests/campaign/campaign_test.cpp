@@ -62,6 +62,74 @@ TEST(Campaign, MeasuresNothingOfASweepThatFallsFarBehind) {
   EXPECT_TRUE(verify_campaign(world.path())->ok()) << verify_campaign(world.path())->text();
 }
 
+// Configurations that are equally fast, with a `winner` the last one twice as fast.
+record::Proposal equal_sweep(std::size_t size, const std::string& mechanism, std::int64_t first, bool winner = false) {
+  std::vector<record::Candidate> candidates;
+  for (std::size_t i = 0; i < size; ++i) {
+    candidates.push_back(make_candidate(100));
+    candidates.back().defines["TILE"] = first + static_cast<std::int64_t>(i);
+  }
+  if (winner) candidates.back().defines["SPEED"] = 200;
+  return make_proposal(std::move(candidates), mechanism);
+}
+
+// More devices look at more configurations, and the fastest look is the luckier one. What is accepted is decided by
+// samples of its own, at the same share of the error budget.
+TEST(Campaign, ALargeSweepUsesUpAsMuchOfTheErrorBudgetAsASmallOne) {
+  std::vector<std::string> decisions;
+  for (const std::size_t size : {4u, 20u, 80u}) {
+    World world(one_per_round(
+        {equal_sweep(size, "FIRST", 1), equal_sweep(size, "SECOND", 101), equal_sweep(size, "THIRD", 201, true)}));
+    world.executor.on(record::WorkerTask::kScreen, [](const record::WorkerRequest& request) {
+      record::WorkerResponse response = screen(request);
+      for (std::size_t i = 0; i < request.candidates.size(); ++i)
+        response.screen[i].score *= 1 + 0.05 * std::sin(static_cast<double>(7 * i + 1));
+      return Result<record::WorkerResponse>(response);
+    });
+    ASSERT_TRUE(world.run());
+    const State state = world.state();
+    ASSERT_EQ(state.rounds.size(), 3u);
+    EXPECT_EQ(state.rounds[0].last().screened->rows.size(), size);
+    std::string decided;
+    for (const Round& round : state.rounds) {
+      EXPECT_EQ(round.last().screened->rows.size(), size);
+      decided += fmt::format("{} {}\n", round.committed ? "accepted" : "rolled back",
+                             round.last().evaluated ? round.last().evaluated->evaluation.sessions.size() : 0);
+    }
+    decisions.push_back(fmt::format("{}{} decisions", decided, state.decisions_used));
+    EXPECT_TRUE(state.rounds[0].rolled_back) << "a lucky look is no gain";
+    EXPECT_TRUE(state.rounds[2].committed);
+    EXPECT_TRUE(replay_campaign(world.path())->differences.empty());
+  }
+  EXPECT_EQ(decisions[1], decisions[0]);
+  EXPECT_EQ(decisions[2], decisions[0]);
+}
+
+// Devices that do not fit are refused once the campaign's own is known, and before anything is measured.
+TEST(Campaign, AsksWhetherTheDevicesFitBeforeItMeasures) {
+  World world(one_per_round({make_proposal({make_candidate(150)})}));
+  int asked = 0;
+  world.check_devices = [&](const record::Environment& own) -> Status {
+    ++asked;
+    EXPECT_EQ(own.facts.at("cpu.model"), "testcpu");
+    return invalid("n7 is another");
+  };
+  const auto refused = world.run();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "n7 is another");
+  EXPECT_TRUE(world.state().prepared);
+  EXPECT_FALSE(world.state().baseline);
+  EXPECT_FALSE(world.run());
+  EXPECT_EQ(asked, 2) << "by every process";
+  world.check_devices = [&](const record::Environment&) {
+    ++asked;
+    return ok_status();
+  };
+  ASSERT_TRUE(world.run());
+  EXPECT_EQ(asked, 3) << "once";
+  EXPECT_TRUE(world.state().rounds[0].committed);
+}
+
 // The cache was written to: what was measured is not what the sources make.
 TEST(Campaign, AcceptsNoObjectThatTheSourcesDoNotMakeAgain) {
   for (const std::size_t arm : {0u, 1u}) {

@@ -346,7 +346,8 @@ class World {
     EngineOptions options = engine_options;
     options.directory = path();
     options.data = source_dir() / "data";
-    return Engine::open(std::move(options), Services{executor, proposer, clock, git.get(), std::move(sink), replica});
+    return Engine::open(std::move(options),
+                        Services{executor, proposer, clock, git.get(), std::move(sink), replica, check_devices});
   }
   // Opens and runs; from creation if need be.
   Result<RunResult> run() {
@@ -361,6 +362,7 @@ class World {
   VirtualClock clock{1'767'225'600, 0.001};
   execute::ScriptedExecutor executor;
   execute::Executor* replica = nullptr;  // of replicate_on
+  std::function<Status(const record::Environment&)> check_devices;
   ScriptedProposer proposer;
   std::unique_ptr<execute::Git> git;
   EngineOptions engine_options;

@@ -196,6 +196,57 @@ TEST(Search, DoesNotOfferAgainWhatFailedByItselfInARoundThatWasNotMeasured) {
   EXPECT_EQ(again.candidates.back().defines, first.candidates.back().defines);
 }
 
+// A space of 20 x 20 x 3 configurations, all of which are parameters.
+constexpr const char* kWideSource = R"(/* ridge-tunables
+[[tunable]]
+name = "ROWS"
+values = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20]
+default = 1
+title = "rows"
+model = "register_rows"
+group = "register tile"
+[[tunable]]
+name = "COLS"
+values = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20]
+default = 1
+title = "columns"
+model = "register_cols"
+group = "register tile"
+[[tunable]]
+name = "DEPTH"
+values = [1, 2, 4]
+default = 1
+title = "depth"
+group = "register tile"
+*/
+int toy;
+)";
+
+TEST(Search, SweepsAreAsLargeAsTheManifestAndTheTimeLeftAllow) {
+  const auto size_of = [](const char* most, double seconds_left) {
+    ProposalRequest request = toy_request();
+    request.incumbent.sources = {{"toy.cpp", kWideSource}};
+    request.space = *record::tune_space(request.incumbent);
+    request.seconds_left = seconds_left;
+    if (*most != '\0') request.spec.extra["sweep_most"] = most;
+    const Proposal proposal = ask(request);
+    EXPECT_EQ(record::to_line(proposal), record::to_line(ask(request)));
+    std::set<std::string> ids;
+    for (const record::Candidate& one : proposal.candidates) ids.insert(one.id());
+    EXPECT_EQ(ids.size(), proposal.candidates.size());
+    return proposal.candidates.size();
+  };
+  EXPECT_EQ(size_of("", 0), 20u);
+  EXPECT_EQ(size_of("60", 0), 60u);
+  EXPECT_EQ(size_of("80", 0), 80u);
+  EXPECT_EQ(size_of("10", 0), 10u);
+  EXPECT_EQ(size_of("many", 0), 20u);  // of a manifest that no engine takes
+  // 0.12 of the time left, at 1.3 s a configuration and device.
+  EXPECT_EQ(size_of("", 120), 11u);
+  EXPECT_EQ(size_of("60", 120), 33u);
+  EXPECT_EQ(size_of("60", 10), 6u);
+}
+
 TEST(Search, WhatCouldNotBeToldIsNotCalledRolledBack) {
   ProposalRequest request = toy_request();
   const Proposal first = ask(request);

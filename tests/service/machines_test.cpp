@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -17,8 +18,10 @@
 #include "execute/route.h"
 #include "execute/scripted.h"
 #include "front.h"
+#include "propose/sweep_size.h"
 #include "record/json.h"
 #include "record/tuned_folder.h"
+#include "service/devices.h"
 #include "service/machines.h"
 #include "service/tune.h"
 #include "service/tune_devices.h"
@@ -61,6 +64,71 @@ TEST(Machines, ThatLookAreOfTheKindThatMeasures) {
               HasSubstr("names GPUs, and the campaign is on cpu"));
   EXPECT_THAT(campaign::set_machines(processor, {.screen = "pbs:x"}).error().text(),
               HasSubstr("screen_on: \"pbs:x\" is no place to run"));
+}
+
+TEST(Machines, ThatLookTogetherMakeSweepsLarger) {
+  const auto most = [](const char* backend, const char* screen, const char* stated = "") {
+    record::CampaignSpec spec;
+    spec.backend = backend;
+    if (*stated != '\0') spec.extra[propose::kSweepMostKey] = stated;
+    const Status set = campaign::set_machines(spec, {.screen = screen});
+    if (!set) return set.error().text();
+    return spec.extra.contains(propose::kSweepMostKey) ? spec.extra.at(propose::kSweepMostKey) : std::string("none");
+  };
+  EXPECT_EQ(most("cuda", ""), "none");
+  EXPECT_EQ(most("cuda", "local:1"), "none");
+  EXPECT_EQ(most("cuda", "local:0,1"), "40");
+  EXPECT_EQ(most("cpu", "ssh:a,b,c"), "60");
+  EXPECT_EQ(most("cpu", "ssh:a,slots=4"), "80");
+  EXPECT_EQ(most("cuda", "slurm:gres=gpu:1,jobs=100"), "80") << "bounded";
+  EXPECT_EQ(most("cuda", "local:0,1", "30"), "30") << "what a person wrote stays";
+  EXPECT_THAT(most("cuda", "local:0,1", "81"), HasSubstr("sweep_most: 81: 6 to 80 configurations are possible"));
+  EXPECT_THAT(most("cuda", "", "many"), HasSubstr("sweep_most: many: 6 to 80"));
+}
+
+// Devices of a pool, each of which says what it is.
+std::unique_ptr<execute::Executor> pool_of(const std::vector<std::map<std::string, std::string>>& devices, int* asked) {
+  std::vector<std::unique_ptr<execute::Executor>> workers;
+  for (const auto& facts : devices) {
+    auto worker = std::make_unique<execute::ScriptedExecutor>();
+    worker->on(WorkerTask::kDescribe, [facts, asked](const record::WorkerRequest&) {
+      if (asked != nullptr) ++*asked;
+      record::WorkerResponse response;
+      response.environment = record::Environment{facts};
+      return Result<record::WorkerResponse>(response);
+    });
+    workers.push_back(std::move(worker));
+  }
+  return execute::make_pool(std::move(workers));
+}
+
+TEST(Machines, ThatLookAreAskedWhatTheyAre) {
+  Front front;
+  using Facts = std::map<std::string, std::string>;
+  const Facts h200 = {{"gpu.name", "NVIDIA H200"}, {"gpu.driver_version", "12040"}};
+  const Facts h100 = {{"gpu.name", "NVIDIA H100"}, {"gpu.driver_version", "12040"}, {"node.host", "n7"}};
+  const Facts newer = {{"gpu.name", "NVIDIA H200"}, {"gpu.driver_version", "12080"}};
+  const auto says = [&](const std::vector<Facts>& devices, const std::string& place = "local:0,1") {
+    const auto pool = pool_of(devices, nullptr);
+    const Status fit = check_screens(front.context, *pool, place, "cuda", record::Environment{h200});
+    return fit ? std::string() : fit.error().text();
+  };
+  EXPECT_EQ(says({h200, h200}), "");
+  EXPECT_THAT(says({h200, h100}), HasSubstr("screen_on local:0,1: n7 is NVIDIA H100, driver for CUDA 12040, and the "
+                                            "campaign measures on NVIDIA H200, driver for CUDA 12040"));
+  EXPECT_THAT(says({newer, h200}), HasSubstr("device 1 of local:0,1 is NVIDIA H200, driver for CUDA 12080"));
+  EXPECT_THAT(says({h200, Facts{{"cpu.model", "a processor"}}}), HasSubstr("there is no cuda device"));
+  EXPECT_THAT(says({h100}, "slurm:jobs=8"), HasSubstr("n7 is NVIDIA H100"));
+  int asked = 0;
+  const auto pool = pool_of({h200, h200, h200}, &asked);
+  EXPECT_TRUE(check_screens(front.context, *pool, "local:0,1,2", "cuda", record::Environment{h200}));
+  EXPECT_EQ(asked, 3);
+  EXPECT_TRUE(check_screens(front.context, *pool, "slurm:jobs=3", "cuda", record::Environment{h200}));
+  EXPECT_EQ(asked, 4) << "a scheduler chooses others at the next asking";
+  const auto processors = pool_of({Facts{{"cpu.model", "another"}}}, nullptr);
+  const record::Environment own{Facts{{"cpu.model", "this one"}}};
+  EXPECT_THAT(check_screens(front.context, *processors, "ssh:a", "cpu", own).error().text(),
+              HasSubstr("device 1 of ssh:a is another, and the campaign measures on this one"));
 }
 
 TEST(Machines, TheReplicaIsOfAnotherDevice) {
