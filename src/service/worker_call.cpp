@@ -20,8 +20,16 @@ namespace fs = std::filesystem;
 // A ceiling older than this is measured again: what a shared machine gives changes with its neighbours.
 constexpr double kCeilingLifetime = 24 * 3600.0;
 
-// Facts that ceilings depend on: a cache folder may be shared by machines, and a driver may be replaced.
-constexpr const char* kDeviceFacts[] = {"cpu.model", "cpu.usable", "gpu.name", "gpu.uuid", "gpu.driver_version"};
+// Facts that ceilings depend on: a cache folder may be shared by machines, a driver may be replaced, and a card be
+// given less power.
+constexpr const char* kDeviceFacts[] = {"cpu.model",
+                                        "cpu.usable",
+                                        "gpu.name",
+                                        "gpu.uuid",
+                                        "gpu.driver_version",
+                                        "gpu.power_limit_watts",
+                                        "gpu.max_sm_clock_mhz",
+                                        "gpu.max_memory_clock_mhz"};
 
 Result<fs::path> ceilings_path(const Context& context, const CeilingSubject& subject) {
   record::WorkerRequest describe;

@@ -39,7 +39,8 @@ struct CeilingSubject {
   std::int64_t threads = 1;
 };
 Result<std::vector<record::Ceiling>> measure_ceilings(const Context& context, const CeilingSubject& subject);
-// Ceilings measured earlier on this very device (model, identity, driver), or measured now, which takes some seconds.
+// Ceilings measured earlier on this very device (model, identity, driver; of a GPU power limit and largest clocks,
+// too), or measured now, which takes some seconds.
 Result<std::vector<record::Ceiling>> known_ceilings(const Context& context, const CeilingSubject& subject);
 
 // What others used while they were measured, in words; empty: nothing that matters. Disturbed ones are not kept.

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 #include <thread>
 
@@ -46,6 +47,36 @@ TEST(AskWorker, TellsItsProgressAndThatItIsOver) {
   ASSERT_EQ(front.progress.size(), 1u);
   EXPECT_EQ(front.settled, 1);
   EXPECT_EQ(front.worker.requests().back().cache_directory, (front.path() / "cache").string());
+}
+
+TEST(Ceilings, AreKeptForADeviceAndItsLimits) {
+  Front front;
+  std::map<std::string, std::string> facts = {{"gpu.name", "NVIDIA H200"}, {"gpu.power_limit_watts", "700"}};
+  front.worker.on(WorkerTask::kDescribe, [&](const record::WorkerRequest&) {
+    record::WorkerResponse described;
+    described.environment = record::Environment{facts};
+    return Result<record::WorkerResponse>(described);
+  });
+  int measured = 0;
+  front.worker.on(WorkerTask::kCeilings, [&](const record::WorkerRequest&) {
+    record::WorkerResponse response;
+    response.ceilings = {{"bandwidth", "B/s", 1, 1e9 * ++measured, {1e9}, "test"}};
+    return Result<record::WorkerResponse>(response);
+  });
+  const auto known = [&] { return known_ceilings(front.context, {.backend = "cuda"})->front().value; };
+  EXPECT_EQ(known(), 1e9);
+  EXPECT_EQ(known(), 1e9) << "kept";
+  for (const auto& [fact, value] : {std::pair("gpu.power_limit_watts", "500"),
+                                    {"gpu.max_sm_clock_mhz", "1200"},
+                                    {"gpu.max_memory_clock_mhz", "1600"},
+                                    {"gpu.driver_version", "12080"}}) {
+    const int before = measured;
+    facts[fact] = value;
+    known();
+    EXPECT_EQ(measured, before + 1) << fact;
+  }
+  facts = {{"gpu.name", "NVIDIA H200"}, {"gpu.power_limit_watts", "700"}};
+  EXPECT_EQ(known(), 1e9) << "as it was";
 }
 
 TEST(AskWorker, GivesTheWorkersRefusalWithItsHint) {
