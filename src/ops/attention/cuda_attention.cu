@@ -23,7 +23,8 @@
 op = "attention"
 # At entry 65536 registers are shared by 384 or 512 threads; setmaxnreg then moves them to the consumers.
 max_registers = 168
-sass = [{ opcode = "HGMMA" }, { opcode = "UTMALDG" }, { opcode = "UTMASTG" }]
+# Of every kernel of a build, so not where one finds the documents.
+sass = [{ opcode = "HGMMA", when = "documents == 0" }, { opcode = "UTMALDG", when = "documents == 0" }, { opcode = "UTMASTG", when = "documents == 0" }]
 [define]
 RIDGE_TYPE = { value = "dtype", names = ["kBf16", "kF16"] }
 RIDGE_HEAD_DIM = { value = "dim" }
