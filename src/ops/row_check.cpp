@@ -200,6 +200,8 @@ void Judge::see(std::int64_t row, std::int64_t column, double found, const Numbe
   ++elements_;
   rows_ += row != last_row_ ? 1 : 0;
   last_row_ = row;
+  runs_ += runs_ == 0 || found != last_found_ || expected.value != last_expected_ ? 1 : 0;
+  last_found_ = found, last_expected_ = expected.value;
 }
 
 void Judge::look(std::int64_t row, std::int64_t column, double found, const Number& expected) {
@@ -221,7 +223,7 @@ void Judge::look(std::int64_t row, std::int64_t column, double found, const Numb
 
 void Judge::conclude(SpotCheck& into, bool shared) const {
   into.finite = into.finite && all_finite_;
-  const double limit = numerics::rms_limit(std::max<std::int64_t>(shared ? rows_ : elements_, 1));
+  const double limit = numerics::rms_limit(std::max<std::int64_t>(shared ? rows_ : runs_, 1));
   const double rms = elements_ > 0 ? std::sqrt(squares_ / static_cast<double>(elements_)) : 0;
   const std::string& name = problem_.operands[operand_].name;
   if (worst_ > into.residual) {

@@ -262,6 +262,9 @@ class Judge {
   std::int64_t last_row_ = -1;
   double worst_ = 0, squares_ = 0;
   std::int64_t elements_ = 0, rows_ = 0, worst_row_ = 0, worst_column_ = 0;
+  // Runs of equal elements that may be equal numbers, which have one error: so many are independent at most.
+  std::int64_t runs_ = 0;
+  double last_found_ = 0, last_expected_ = 0;
   double worst_found_ = 0;
   Stored worst_expected_;
   bool all_finite_ = true;

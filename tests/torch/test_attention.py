@@ -326,9 +326,11 @@ def test_the_check_finds_documents_that_are_wrong(on_cpu):
         with pytest.raises(AssertionError):
             check(ops.varlen_attention(q, k, v, *given, *mask)[0][None, rows], want["out"])
     right = (grad, q, k, v, o, lse, of_queries, of_keys, True)
-    for given in (right, (*right[:5], lse + 0.05, *right[6:]), (*right[:6], of_queries, neighbour, True), (*right[:6], short, of_keys, True)):
-        for name, found in zip(("dq", "dk", "dv"), ops.varlen_attention_backward(*given), strict=True):
-            with contextlib.nullcontext() if given is right else pytest.raises(AssertionError):
+    every = ("dq", "dk", "dv")
+    stale, seen, lost = (*right[:5], lse + 0.05, *right[6:]), (*right[:6], of_queries, neighbour, True), (*right[:6], short, of_keys, True)
+    for given, wrong in ((right, ()), (stale, every), (seen, ("dq",)), (lost, every)):  # a neighbour's key takes nothing from the document's own
+        for name, found in zip(every, ops.varlen_attention_backward(*given), strict=True):
+            with pytest.raises(AssertionError) if name in wrong else contextlib.nullcontext():
                 check(found[None, rows], want[name])
 
 
