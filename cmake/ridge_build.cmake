@@ -159,7 +159,7 @@ function(ridge_test_of_lesser_processors name filter)
   target_sources(test_${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/lesser_processor.cpp")
   foreach(limit avx2 portable)
     add_test(NAME ${name}_${limit} COMMAND test_${name} --gtest_brief=1 "--gtest_filter=${filter}")
-    set_tests_properties(${name}_${limit} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77
+    set_tests_properties(${name}_${limit} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77
                                               ENVIRONMENT "RIDGE_CPU_LIMIT=${limit};RIDGE_TEST_OF_LESSER_PROCESSOR=1")
   endforeach()
 endfunction()

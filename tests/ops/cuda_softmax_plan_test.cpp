@@ -43,7 +43,7 @@ struct Planned {
   }
 };
 
-// Part of a warp, a warp, a block, clusters; a row longer than eight blocks keep is read twice.
+// Part of a warp, a warp, a block, a block that reads again, clusters; a row longer than eight blocks keep is read twice.
 TEST(SoftmaxPlan, TeamsGrowWithTheRow) {
   struct Expected {
     const char* size;
@@ -56,7 +56,8 @@ TEST(SoftmaxPlan, TeamsGrowWithTheRow) {
                               Expected{"rows=16384 cols=4096", 528, 128, 1, "RIDGE_LANES=0"},
                               Expected{"rows=8192 cols=8192", 264, 256, 1, "RIDGE_LANES=0"},
                               Expected{"rows=5 cols=16384", 5, 512, 1, "RIDGE_LANES=0"},
-                              Expected{"rows=4096 cols=32768", 132, 512, 2, "RIDGE_LANES=0"},
+                              Expected{"rows=4096 cols=32768", 4096, 512, 1, "RIDGE_LANES=0"},
+                              Expected{"rows=4096 cols=65536", 132, 512, 4, "RIDGE_LANES=0"},
                               Expected{"rows=4096 cols=131072", 128, 512, 8, "RIDGE_LANES=0"},
                               Expected{"rows=4096 cols=131080", 528, 256, 1, "RIDGE_VECTORS=0"},
                               Expected{"rows=4096 cols=65536 dtype=f32", 128, 512, 8, "RIDGE_LANES=0"},
@@ -106,7 +107,10 @@ TEST(SoftmaxPlan, RingsOfAllResidentBlocksFitAndPartsCoverTheRow) {
             EXPECT_EQ(one.grid[0] % one.cluster[0], 0u) << where;
             if (of("by_chunks") == 0) continue;
             const std::int64_t team = of("lanes") > 0 ? of("lanes") : one.block[0];
-            EXPECT_GE(team * of("per_thread"), of("slice")) << where;
+            const bool in_steps = source == kForward && of("again") != 0;
+            if (!in_steps) {
+              EXPECT_GE(team * of("per_thread"), of("slice")) << where;
+            }
             EXPECT_GE(of("slice") * of("blocks"), of("chunks")) << where;
             if (of("direct") != 0 || (values.contains("again") && of("again") != 0)) continue;
             EXPECT_LE(of("resident") * (static_cast<std::int64_t>(one.shared_bytes) + 1024), 233472) << where;
@@ -121,17 +125,17 @@ TEST(SoftmaxPlan, RingsOfAllResidentBlocksFitAndPartsCoverTheRow) {
 }
 
 TEST(SoftmaxPlan, RowsThatStartOnNoSixteenBytesGoWithoutTheCopyEngine) {
-  Planned planned("softmax rows=5000 cols=32000");
+  Planned planned("softmax rows=5000 cols=16000");
   const auto by_chunks = [&] {
     planned.plan();
     return planned.on(kForward).kernels.at(0).shared_bytes > 0;
   };
   EXPECT_TRUE(by_chunks());
-  planned.views[0].stride[0] = 32008;
+  planned.views[0].stride[0] = 16008;
   EXPECT_TRUE(by_chunks());
-  planned.views[0].stride[0] = 32001;
+  planned.views[0].stride[0] = 16001;
   EXPECT_FALSE(by_chunks());
-  planned.views[0].stride[0] = 32000;
+  planned.views[0].stride[0] = 16000;
   planned.views[1].data = reinterpret_cast<void*>(8);
   EXPECT_FALSE(by_chunks());
 }
