@@ -43,7 +43,8 @@ struct Planned {
   }
 };
 
-// Part of a warp, a warp, a block, a block that reads again, clusters; a row longer than eight blocks keep is read twice.
+// Part of a warp, a warp, a block, a block that reads again, clusters; a row longer than eight blocks keep is read
+// twice.
 TEST(SoftmaxPlan, TeamsGrowWithTheRow) {
   struct Expected {
     const char* size;
