@@ -389,8 +389,7 @@ class Slurm(Base):
         self.node.ask("scancel", "--signal=KILL", "--full", jobs()[0])
         self.until(lambda: engine.poll() is not None, "the tuning ends", 200)
         self.assertEqual(engine.returncode, 0, (self.folder / "engine.txt").read_text()[-2000:])
-        self.assertIn("tried again", (self.folder / "engine.txt").read_text())
-        self.check_table(json.loads((self.folder / "choices.json").read_text()), sizes)
+        self.check_table(json.loads((self.folder / "choices.json").read_text()), sizes)  # all of them, also what the killed job had
         self.assertEqual(self.node.ask("squeue", "-h").split(), [])
 
     def test_a_pause_cancels_the_job(self):
