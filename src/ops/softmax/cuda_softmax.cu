@@ -1,16 +1,15 @@
 // A row is read once from memory and its result written once. Its numbers stay in registers from the largest of them to
 // the result, for softmax as their powers, so that an exponential is made once. A part of a warp takes a row of up to
-// 2 KiB, a block one of up to 32 KiB, a cluster of four or eight blocks one of 64 to 256 KiB (131072 columns of 16 bits).
-// Each warp finds the largest number of its part and adds up the powers beside it; warps, and blocks of a cluster, then
-// meet once, with both. Blocks stay and take row after row, which the copy engine brings while the present one is in
-// registers (device/cuda/kernel/row_loop.cuh), or load rows of up to 32 KiB straight into registers (row_direct.cuh),
-// which is what a call takes where nothing else is asked for.
-// Between 32 and 64 KiB a block takes a row and reads it again from the first-level cache for its results; threads hold
-// nothing of it while they wait for its sum, and the exponentials are made twice.
-// Bound by memory; an exponential that is exact to its last steps, for results in fp32, takes half of the issue slots of
-// a multiprocessor at 4.3 TB/s, the approximate one of other results less.
-// Rows that do not start on 16 bytes, are no multiple of 16 bytes long, or are longer, are the work of a block, which
-// reads them twice, in chunks as far as there are; of logsumexp once.
+// 2 KiB, a block one of up to 32 KiB, a cluster of four or eight blocks one of 64 to 256 KiB (131072 columns of 16
+// bits). Each warp finds the largest number of its part and adds up the powers beside it; warps, and blocks of a
+// cluster, then meet once, with both. Blocks stay and take row after row, which the copy engine brings while the
+// present one is in registers (device/cuda/kernel/row_loop.cuh), or load rows of up to 32 KiB straight into registers
+// (row_direct.cuh), which is what a call takes where nothing else is asked for. Between 32 and 64 KiB a block takes a
+// row and reads it again from the first-level cache for its results; threads hold nothing of it while they wait for its
+// sum, and the exponentials are made twice. Bound by memory; an exponential that is exact to its last steps, for
+// results in fp32, takes half of the issue slots of a multiprocessor at 4.3 TB/s, the approximate one of other results
+// less. Rows that do not start on 16 bytes, are no multiple of 16 bytes long, or are longer, are the work of a block,
+// which reads them twice, in chunks as far as there are; of logsumexp once.
 
 // clang-format off
 /* ridge-tunables
