@@ -145,9 +145,10 @@ TEST_F(OnPath, UnitsOfAPlaceShareJobsAsItSays) {
   program("sbatch", "echo \"$*\" > " + (directory_->path() / "told").string());
   for (const char* name : {"squeue", "scancel", "scontrol"}) program(name, "exit 0");
   SystemClock clock;
+  int calls = 0;
   const auto handed_over = [&](const std::string& place, record::WorkerTask task) {
     ExecutorSetting setting;
-    setting.cache_directory = directory_->path() / place;
+    setting.cache_directory = directory_->path() / std::to_string(++calls);
     setting.scope = [] { return std::string("scope"); };
     const auto executor = make_executor(place, clock, setting);
     std::vector<record::WorkerRequest> requests(5);
