@@ -630,8 +630,9 @@ TEST_F(SharedJobs, JobsThatDieBeforeTheyTakeAnythingAreAFailure) {
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(advance(*queue, [&] { return scheduler_->client()->jobs("")->size() == 2; }));
     ASSERT_TRUE(advance(*queue, [n = 0]() mutable { return n++ > 8; }));  // they are seen
+    const Result<std::vector<ClusterJob>> jobs = scheduler_->client()->jobs("");
     std::vector<std::string> ids;
-    for (const ClusterJob& job : *scheduler_->client()->jobs("")) ids.push_back(job.id);
+    for (const ClusterJob& job : *jobs) ids.push_back(job.id);
     ASSERT_TRUE(scheduler_->client()->cancel(ids).ok());
     ASSERT_TRUE(advance(*queue, [&] { return queue->counts().lost >= 4u * static_cast<unsigned>(i + 1); }));
   }
