@@ -27,12 +27,6 @@ bool named_alike(const hardware::Spec& spec, const std::string& device) {
   return ("-" + device + "-").find("-" + first + "-") != std::string::npos;
 }
 
-std::string fact_of(const State& state, const std::string& name) {
-  if (!state.prepared) return {};
-  const auto found = state.prepared->environment.facts.find(name);
-  return found == state.prepared->environment.facts.end() ? std::string() : found->second;
-}
-
 bool names(const Round& round, const std::string& id) {
   const record::Hypothesis& hypothesis = round.last().proposal.hypothesis;
   return hypothesis.mechanism == id || std::ranges::count(hypothesis.evidence, id) > 0;
@@ -60,7 +54,8 @@ std::vector<std::string> device_words(const std::filesystem::path& data, std::st
 knowledge::Route route_of(const State& state, const std::filesystem::path& data) {
   const record::CampaignSpec& spec = state.spec();
   return {spec.op,
-          device_words(data, spec.gpu, fact_of(state, "gpu.arch"), spec.backend),
+          device_words(data, spec.gpu, state.prepared ? state.prepared->environment.fact("gpu.arch") : std::string(),
+                       spec.backend),
           {spec.language, spec.backend},
           {}};
 }

@@ -23,11 +23,6 @@ double median_guard(const std::vector<record::Session>& sessions, const std::str
   return values.empty() ? 0.0 : stats::median(values);
 }
 
-std::string fact(const record::Environment& environment, const std::string& name) {
-  const auto found = environment.facts.find(name);
-  return found == environment.facts.end() ? std::string() : found->second;
-}
-
 }  // namespace
 
 Result<record::Calibration> calibration_of(const std::vector<record::Session>& sessions,
@@ -89,26 +84,26 @@ std::vector<std::string> what_would_help(const std::vector<record::Session>& ses
                     "performance, no turbo)",
                     100 * gap));
   }
-  const std::string governor = fact(environment, "cpu.governor");
+  const std::string governor = environment.fact("cpu.governor");
   if (!governor.empty() && governor != "performance" && governor != "not visible") {
     advice.push_back(fmt::format("the frequency governor is {}: set it to performance", governor));
   }
-  if (fact(environment, "cpu.usable") == "1") {
+  if (environment.fact("cpu.usable") == "1") {
     advice.push_back("the harness and the kernel share the only processor: allow two");
   }
-  const std::string siblings = fact(environment, "cpu.measured_siblings");
+  const std::string siblings = environment.fact("cpu.measured_siblings");
   if (!siblings.empty()) {
     advice.push_back(
         fmt::format("processors {} are threads of one core: keep the others idle or turn SMT off", siblings));
   }
-  const std::string quota = fact(environment, "cpu.quota");
+  const std::string quota = environment.fact("cpu.quota");
   if (!quota.empty()) {
     advice.push_back(
         fmt::format("the container may use {} processors' worth of time and is stopped when it is spent: "
                     "lift the quota",
                     quota));
   }
-  if (fact(environment, "system.hypervisor") == "yes") {
+  if (environment.fact("system.hypervisor") == "yes") {
     advice.push_back("this is a virtual machine: its neighbours share caches and memory; bare metal is quieter");
   }
   return advice;

@@ -25,9 +25,8 @@ const record::Profiled* own_profile(const State& state) {
 std::string profile_trigger(const State& state) {
   if (!state.baseline_committed || state.open_round() != nullptr || state.final_measurement || state.reported)
     return {};
-  const auto& facts = state.prepared->environment.facts;
-  const auto found = facts.find(kProfilerFact);
-  if (found == facts.end() || found->second.starts_with(kNoProfiler) || own_profile(state) != nullptr) return {};
+  const std::string profiler = state.prepared->environment.fact(kProfilerFact);
+  if (profiler.empty() || profiler.starts_with(kNoProfiler) || own_profile(state) != nullptr) return {};
   if (state.rounds.empty()) return "baseline";
   if (state.terminated()) return state.termination->condition == "T4" ? "" : "end";  // a stop is not kept waiting
   return rollbacks_before(state, state.next_round()) >= 2 ? "rollbacks" : "";

@@ -44,13 +44,10 @@ Result<Device> device_here(const record::CampaignSpec& spec, const ProofTools& t
   WorkerRequest request;
   request.task = WorkerTask::kDescribe;
   RIDGE_TRY(response, tools.ask(std::move(request)));
-  const auto facts = response.environment.value_or(record::Environment{}).facts;
-  const auto fact = [&](std::string_view name) {
-    const auto found = facts.find(std::string(name));
-    return found == facts.end() ? std::string() : found->second;
-  };
+  const record::Environment here = response.environment.value_or(record::Environment{});
   const record::BackendInfo& backend = record::backend_of_name(spec.backend);
-  return Device{fact(backend.device), backend.host ? split(fact("cpu.features"), ' ') : std::vector<std::string>()};
+  return Device{here.fact(backend.device),
+                backend.host ? split(here.fact("cpu.features"), ' ') : std::vector<std::string>()};
 }
 
 // What dispatch says of every shape of the campaign, in their order.

@@ -69,7 +69,7 @@ Status Engine::look_there(record::Replicated& replica) {
   const record::Environment& own = state_.prepared->environment;
   const std::string here = execute::this_place().host;
   replica.environment.facts.try_emplace(kHostFact, here);
-  replica.own_host = own.facts.contains(kHostFact) ? own.facts.at(kHostFact) : here;
+  replica.own_host = own.fact(kHostFact, here);
   const std::string& backend = state_.spec().backend;
   const Device there = device_of(replica.environment, backend);
   if (kinship(device_of(own, backend, replica.own_host), there) == Kinship::kSame)

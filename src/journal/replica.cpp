@@ -11,11 +11,6 @@ namespace {
 
 constexpr std::size_t kMostNamed = 3;  // shapes in a sentence
 
-std::string fact(const record::Environment& environment, std::string_view name) {
-  const auto found = environment.facts.find(std::string(name));
-  return found == environment.facts.end() ? std::string() : found->second;
-}
-
 std::string difference(const record::Effect& here, const record::Effect& there) {
   if (here.low > 1 && there.ratio < 1) return "a loss there, a gain here";
   if (there.low > here.high) return "more there";
@@ -27,12 +22,12 @@ std::string difference(const record::Effect& here, const record::Effect& there) 
 
 Device device_of(const record::Environment& environment, std::string_view backend, const std::string& host) {
   const record::BackendInfo& info = record::backend_of_name(backend);
-  Device device{fact(environment, "node.host"), fact(environment, info.device), {}, {}};
+  Device device{environment.fact("node.host"), environment.fact(info.device), {}, {}};
   if (device.host.empty()) device.host = host;
   if (info.host) return device;
-  device.uuid = fact(environment, std::string(info.facts) + "uuid");
-  device.driver = fact(environment, "node.driver");
-  if (device.driver.empty()) device.driver = fact(environment, std::string(info.facts) + "driver_version");
+  device.uuid = environment.fact(std::string(info.facts) + "uuid");
+  device.driver = environment.fact("node.driver");
+  if (device.driver.empty()) device.driver = environment.fact(std::string(info.facts) + "driver_version");
   return device;
 }
 

@@ -164,6 +164,11 @@ struct EnumNames<Defence> {
 // The machine and the software, as name/value facts in a fixed order ("cpu.model", "compiler", "kernel", ...).
 struct Environment {
   std::map<std::string, std::string> facts;
+  // Its value; `otherwise` where it is not there.
+  [[nodiscard]] std::string fact(std::string_view name, std::string_view otherwise = {}) const {
+    const auto found = facts.find(std::string(name));
+    return found == facts.end() ? std::string(otherwise) : found->second;
+  }
   static void fields(auto& v, auto& self) { v("facts", self.facts); }
 };
 

@@ -574,16 +574,12 @@ Facts protocol_words(const Model& model) {
 
 std::string trust_words(const Model& model) {
   if (!record::is_of_project(model.spec)) return {};
-  const auto fact = [&](const char* name, const char* otherwise) {
-    const auto found = model.environment.facts.find(name);
-    return found == model.environment.facts.end() ? std::string(otherwise) : found->second;
-  };
-  const std::string confined = fact("project.confined", "not recorded");
+  const std::string confined = model.environment.fact("project.confined", "not recorded");
   return fmt::format(
       "In the project's trust: its build, its inputs and the clock of its benchmark, which run in the kernel's "
       "process. "
       "Outputs: {}. Commands {}.",
-      fact("project.outputs", "checked by the project's benchmark alone, in the kernel's process"),
+      model.environment.fact("project.outputs", "checked by the project's benchmark alone, in the kernel's process"),
       confined == "yes" ? std::string("saw one copy of the project each, and neither campaign, cache nor keys")
                         : "could reach the campaign and the cache (name spaces: " + confined + ")");
 }

@@ -44,14 +44,9 @@ Result<record::WorkerRequest> request_of(const Context& context, const BenchRequ
 
 bool has_samples(const record::BenchRow& row) { return row.outcome == record::Outcome::kPass && !row.samples.empty(); }
 
-std::string fact_of_report(const record::BenchReport& report, const char* name) {
-  const auto found = report.environment.facts.find(name);
-  return found == report.environment.facts.end() ? std::string("?") : found->second;
-}
-
 // Of one machine and one protocol.
 Status comparable(const record::BenchReport& now, const record::BenchReport& before) {
-  const std::string here = fact_of_report(now, "cpu.model"), there = fact_of_report(before, "cpu.model");
+  const std::string here = now.environment.fact("cpu.model", "?"), there = before.environment.fact("cpu.model", "?");
   if (here != there) return invalid("the earlier result is from another machine: \"{}\", this is \"{}\"", there, here);
   if (now.protocol.threads != before.protocol.threads || now.protocol.mode != before.protocol.mode) {
     return invalid("the earlier result has threads = {}, mode {}; this one has threads = {}, mode {}",

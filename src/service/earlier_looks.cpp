@@ -35,10 +35,8 @@ std::string kernel_of(const campaign::State& state) {
 }
 
 std::string device_of(const campaign::State& state) {
-  const std::string fact(record::backend_of_name(state.spec().backend).device);
-  const auto& facts = state.prepared->environment.facts;
-  const auto found = facts.find(fact.empty() ? "cpu.model" : fact);
-  return found == facts.end() ? state.spec().backend : found->second;
+  const std::string_view fact = record::backend_of_name(state.spec().backend).device;
+  return state.prepared->environment.fact(fact.empty() ? "cpu.model" : fact, state.spec().backend);
 }
 
 std::string problem_of(const campaign::State& state) {
@@ -91,11 +89,9 @@ Result<std::vector<record::StoredMeasurement>> looks_of(const campaign::State& s
   one.device = device_of(state);
   one.problem = problem_of(state);
   one.origin = origin_of(state);
-  const auto compiler = request.environment.facts.find("compiler");
-  if (compiler != request.environment.facts.end()) one.compiler = compiler->second;
-  const auto clock = request.environment.facts.find("gpu.core_clock_khz");
-  if (clock != request.environment.facts.end())
-    one.clocks = record::clocks_text(kHertz * std::strtod(clock->second.c_str(), nullptr));
+  one.compiler = request.environment.fact("compiler");
+  if (const std::string clock = request.environment.fact("gpu.core_clock_khz"); !clock.empty())
+    one.clocks = record::clocks_text(kHertz * std::strtod(clock.c_str(), nullptr));
   std::vector<record::StoredMeasurement> looks;
   for (const propose::Look& look : propose::digest_history(space, request).looks) {
     one.configuration.clear();
