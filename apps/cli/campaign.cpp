@@ -108,6 +108,8 @@ void define_campaign(Command root) {
               "Who proposes in this run: search[:SEED], replay:JOURNAL, command:CMD or manual (default: the campaign's "
               "own)")
       .option("--rounds", run_options->rounds, "Pause when so many more rounds are closed")
+      .flag("--no-replica", run_options->no_replica,
+            "End without the final comparison on another device, if it is not made yet")
       .example("ridge campaign resume campaigns/gemm_cpu_xeon_20260101 --proposer search --rounds 2",
                "two rounds of the search in a campaign that others propose in, too")
       .example("ridge campaign resume campaigns/gemm_cpu_xeon_20260101 --wait-for-quiet 10m",

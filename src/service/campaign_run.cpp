@@ -209,7 +209,8 @@ Result<Ran> drive_campaign(const Context& context, const fs::path& directory, co
         {.here = local_executor(context), .measure = std::move(executor), .screen = std::move(screens)});
   }
   if (!machines.replicate.empty()) {
-    replica = leased(machines.replicate, replica_on(context, machines.replicate, clock, asked));
+    replica = run.no_replica ? no_replica()
+                             : leased(machines.replicate, replica_on(context, machines.replicate, clock, asked));
   }
   Narrator narrator(context, directory, state, clock);
   options.directory = directory;

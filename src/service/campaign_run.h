@@ -20,6 +20,7 @@ struct RunRequest {
   std::string proposer;                // of this run; empty: the campaign's own
   std::optional<std::int64_t> rounds;  // pause when so many more are closed
   bool no_past = false;                // what other campaigns looked at does not guide the proposer
+  bool no_replica = false;             // the final comparison is not made on another device, whatever the manifest says
 };
 
 struct Ran {

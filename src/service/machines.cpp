@@ -96,6 +96,10 @@ std::unique_ptr<execute::Executor> replica_on(const Context& context, const std:
   return std::make_unique<Unusable>(made.error());
 }
 
+std::unique_ptr<execute::Executor> no_replica() {
+  return std::make_unique<Unusable>(make_error(ErrorCode::kUnsupported, "left out on request (--no-replica)"));
+}
+
 Result<Context> context_on(const Context& context, const campaign::Machines& machines, bool one_device) {
   if (!machines.elsewhere()) return context;
   const auto clock = std::make_shared<SystemClock>();

@@ -32,6 +32,9 @@ Result<std::unique_ptr<execute::Executor>> screens_on(const Context& context, co
 std::unique_ptr<execute::Executor> replica_on(const Context& context, const std::string& place, Clock& clock,
                                               AskedBy asked);
 
+// In its stead where the user does not wait for that place any more: every answer is that it was left out on request.
+std::unique_ptr<execute::Executor> no_replica();
+
 // The same context with that worker, for one command.
 Result<Context> context_on(const Context& context, const campaign::Machines& machines, bool one_device = true);
 

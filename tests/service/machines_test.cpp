@@ -159,6 +159,7 @@ TEST(Machines, AReplicaThatCannotBeMadeIsSaidNowAndIsTheAnswerToEveryRequest) {
 }
 
 TEST(Machines, AskTheOtherWorkerForWhatNeedsADevice) {
+  EXPECT_THAT(no_replica()->run({}, {}, {}).error().text(), HasSubstr("left out on request (--no-replica)"));
   Front front;
   const auto script = front.path() / "answers.jsonl";
   ASSERT_TRUE(write_file_durably(script, "{\"task\":\"describe\",\"response\":{\"version\":1,\"cpu_seconds\":42}}\n"));
