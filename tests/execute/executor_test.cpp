@@ -81,15 +81,20 @@ TEST_F(LocalWorker, StopsOnRequest) {
 }
 
 TEST_F(LocalWorker, AnswersSeveralOneAfterAnotherAndBeginsNoneAfterAStop) {
-  const auto one = worker("echo '{\"version\":1}' > $2");
+  const std::filesystem::path begun = directory_->path() / "begun";
+  const auto one = worker("echo . >> " + begun.string() + "; echo '{\"version\":1}' > $2");
   EXPECT_EQ(one->width(), 1u);
-  bool stop = false;
   const std::vector<record::WorkerRequest> requests(3);
-  const auto answers = one->run_all(requests, {}, [&] { return std::exchange(stop, true); });
+  // Wanted as soon as the first has begun, which may have ended by then.
+  const auto answers = one->run_all(requests, {}, [&] { return std::filesystem::exists(begun); });
   ASSERT_EQ(answers.size(), 3u);
-  ASSERT_FALSE(answers[2].ok()) << "the second may have ended before it was asked";
-  EXPECT_EQ(answers[2].error().code, ErrorCode::kConflict);
+  for (const std::size_t later : {1, 2}) {
+    ASSERT_FALSE(answers[later].ok());
+    EXPECT_EQ(answers[later].error().code, ErrorCode::kConflict);
+  }
+  EXPECT_EQ(*read_file(begun), ".\n");
   for (const auto& answer : one->run_all(requests)) EXPECT_TRUE(answer.ok());
+  EXPECT_EQ(*read_file(begun), ".\n.\n.\n.\n");
 }
 
 TEST_F(LocalWorker, NamesAMissingWorker) {
