@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/inside.h"
 #include "base/json.h"
 #include "base/large_file.h"
 #include "base/signature.h"
-#include "campaign/inside.h"
 #include "campaign/journal.h"
 #include "campaign/manifest.h"
 #include "execute/timestamp.h"

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/inside.h"
 #include "campaign/export_view.h"
-#include "campaign/inside.h"
 #include "campaign/lineage.h"
 #include "campaign/state.h"
 #include "execute/git.h"

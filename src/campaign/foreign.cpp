@@ -1,10 +1,10 @@
 #include "campaign/foreign.h"
 
+#include "base/inside.h"
 #include "campaign/campaign.h"
 #include "campaign/files.h"
 #include "campaign/foreign_table.h"
 #include "campaign/foreign_workspace.h"
-#include "campaign/inside.h"
 
 #include <yaml-cpp/yaml.h>
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "campaign/inside.h"
+#include "base/inside.h"
 #include "stats/summary.h"
 
 namespace ridge::campaign {

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
-#include "campaign/inside.h"
+#include "base/inside.h"
 #include "record/json.h"
 
 namespace ridge::campaign {

@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/inside.h"
 #include "base/text.h"
 #include "base/visible.h"
 #include "campaign/files.h"
-#include "campaign/inside.h"
 #include "campaign/level.h"
 #include "campaign/lineage.h"
 #include "campaign/manifest.h"

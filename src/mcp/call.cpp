@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/inside.h"
 
 namespace ridge::mcp {
 namespace {
@@ -132,26 +133,18 @@ Status take_source(const record::McpTool& tool, Given& given, CommandLine& line)
 
 }  // namespace
 
-bool is_inside(const fs::path& folder, const fs::path& path) {
-  const auto [end, ignored] = std::ranges::mismatch(folder, path);
-  return end == folder.end();
-}
-
 Status stays_inside(const fs::path& root, const std::string& text) {
   const std::size_t behind = text.find('=');
   for (const std::string& part : {text, behind == std::string::npos ? std::string() : text.substr(behind + 1)}) {
     const bool is_path = part.find('/') != std::string::npos || part.starts_with("..") || part.starts_with("~");
     if (!is_path) continue;
-    std::error_code failure;
-    const fs::path resolved = fs::weakly_canonical(root / part, failure);
-    if (failure || part.starts_with("~") || !is_inside(root, resolved))
+    if (part.starts_with("~") || !lies_in(root / part, root))
       return with_hint(invalid("\"{}\" is outside of {}", part, root.string()),
                        "paths are relative to that folder and stay inside it");
   }
   // A link in the folder may lead out of it.
   std::error_code failure;
-  if (const fs::path resolved = fs::weakly_canonical(root / text, failure);
-      !failure && fs::exists(root / text, failure) && !is_inside(root, resolved))
+  if (fs::exists(root / text, failure) && !lies_in(root / text, root))
     return with_hint(invalid("\"{}\" leads outside of {}", text, root.string()),
                      "paths are relative to that folder and stay inside it");
   return ok_status();

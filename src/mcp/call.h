@@ -22,9 +22,6 @@ Result<CommandLine> command_line(const record::McpTool& tool, const std::vector<
 
 inline constexpr const char* kJournal = "journal.jsonl";  // what makes a folder a campaign
 
-// Whether a path is the folder or below it; both without links and dots.
-bool is_inside(const std::filesystem::path& folder, const std::filesystem::path& path);
-
 // A text that is a path, or has one behind a '=', must lie inside the folder.
 Status stays_inside(const std::filesystem::path& root, const std::string& text);
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/inside.h"
 #include "mcp/call.h"
 
 namespace ridge::mcp {
@@ -85,8 +86,8 @@ std::vector<McpResource> Pages::templates() {
 
 Result<Pages::Page> Pages::file(const std::string& uri, const fs::path& folder, const std::string& rest) const {
   std::error_code failure;
-  const fs::path base = fs::weakly_canonical(folder, failure), path = fs::weakly_canonical(base / rest, failure);
-  if (failure || !is_inside(base, path) || !fs::is_regular_file(path, failure)) return not_there(uri);
+  const fs::path path = fs::weakly_canonical(folder / rest, failure);
+  if (failure || !lies_in(path, folder) || !fs::is_regular_file(path, failure)) return not_there(uri);
   if (const std::uintmax_t bytes = fs::file_size(path, failure); failure || bytes > kMostBytes)
     return invalid("{} has {} bytes, more than the {} of a resource", uri, bytes, kMostBytes);
   RIDGE_TRY(text, read_file(path));

@@ -1,5 +1,5 @@
-// Files that stay in their folder, whatever a record of others says: no absolute path, no "..", no symbolic link
-// elsewhere.
+// Files that stay in their folder, whatever a record of others or a request says: no absolute path, no "..", no
+// symbolic link elsewhere.
 #pragma once
 
 #include <filesystem>
@@ -8,11 +8,11 @@
 
 #include "ridge/result.h"
 
-namespace ridge::campaign {
+namespace ridge {
 
-// Whether a path, its links followed, lies in a folder.
+// Whether a path, its links followed, is a folder or lies in it. Links in circles do not.
 bool lies_in(const std::filesystem::path& file, const std::filesystem::path& directory);
 // write_file_durably(directory / path), or kInvalidArgument for a path that leads out of the folder.
 Status write_inside(const std::filesystem::path& directory, const std::string& path, std::string_view content);
 
-}  // namespace ridge::campaign
+}  // namespace ridge

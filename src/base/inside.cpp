@@ -1,18 +1,18 @@
-#include "campaign/inside.h"
+#include "base/inside.h"
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/files.h"
 
-namespace ridge::campaign {
+namespace ridge {
 
 namespace fs = std::filesystem;
 
 bool lies_in(const fs::path& file, const fs::path& directory) {
-  std::error_code ignored;
-  const fs::path inner = fs::weakly_canonical(file, ignored), outer = fs::weakly_canonical(directory, ignored);
-  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+  std::error_code no_file, no_directory;
+  const fs::path inner = fs::weakly_canonical(file, no_file), outer = fs::weakly_canonical(directory, no_directory);
+  return !no_file && !no_directory && std::ranges::mismatch(outer, inner).in1 == outer.end();
 }
 
 Status write_inside(const fs::path& directory, const std::string& path, std::string_view content) {
@@ -22,4 +22,4 @@ Status write_inside(const fs::path& directory, const std::string& path, std::str
                    "do not trust the record, or remove the link");
 }
 
-}  // namespace ridge::campaign
+}  // namespace ridge
