@@ -1,5 +1,7 @@
 #include "record/candidate.h"
 
+#include <algorithm>
+
 #include "base/hash.h"
 #include "record/json.h"
 
@@ -14,7 +16,14 @@ std::string Candidate::id() const {
 
 namespace {
 
-constexpr std::string_view kInTree = "#include \"../../device/cuda/kernel/", kByName = "#include \"ridge/kernel/";
+constexpr std::string_view kByName = "#include \"ridge/kernel/";
+
+// How a kernel so many folders below src/ names a file of the kernel layer.
+std::string in_tree(std::ptrdiff_t folders) {
+  std::string text = "#include \"";
+  for (; folders > 0; --folders) text += "../";
+  return text + "device/cuda/kernel/";
+}
 
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
   for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
@@ -24,14 +33,15 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 
 }  // namespace
 
-// A kernel may lie in a folder below its operator's.
+// A kernel lies in its operator's folder, or in one below it.
 std::string as_candidate_text(std::string library_text) {
-  library_text = replaced(std::move(library_text), "#include \"../../../device/cuda/kernel/", kByName);
-  return replaced(std::move(library_text), kInTree, kByName);
+  for (const std::ptrdiff_t folders : {2, 3})
+    library_text = replaced(std::move(library_text), in_tree(folders), kByName);
+  return library_text;
 }
 
-std::string as_library_text(std::string candidate_text) {
-  return replaced(std::move(candidate_text), kByName, kInTree);
+std::string as_library_text(std::string candidate_text, std::string_view path) {
+  return replaced(std::move(candidate_text), kByName, in_tree(std::ranges::count(path, '/')));
 }
 
 }  // namespace ridge::record

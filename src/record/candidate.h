@@ -50,9 +50,10 @@ struct Candidate {
 };
 
 // A kernel of the library reaches the kernel layer by where both lie in the tree ("../../device/cuda/kernel/"), a
-// candidate by its name ("ridge/kernel/"): the text of the library's kernel as a source of a candidate, and back.
+// candidate by its name ("ridge/kernel/"): the text of the library's kernel as a source of a candidate, and back to a
+// kernel at `path` (from src/).
 std::string as_candidate_text(std::string library_text);
-std::string as_library_text(std::string candidate_text);
+std::string as_library_text(std::string candidate_text, std::string_view path);
 
 // The tunables a candidate source declares in a comment block:
 //   /* ridge-tunables

@@ -82,16 +82,4 @@ Result<std::vector<std::string>> macros_of(const KernelDescription& kernel, cons
   return macros;
 }
 
-std::string as_library_text(std::string candidate_text, std::string_view path) {
-  constexpr std::string_view kByName = "#include \"ridge/kernel/";
-  std::string in_tree = "#include \"";
-  for (auto folders = std::ranges::count(path, '/'); folders > 0; --folders) in_tree += "../";
-  in_tree += "device/cuda/kernel/";
-  for (std::size_t at = candidate_text.find(kByName); at != std::string::npos;
-       at = candidate_text.find(kByName, at + in_tree.size())) {
-    candidate_text.replace(at, kByName.size(), in_tree);
-  }
-  return candidate_text;
-}
-
 }  // namespace ridge::record

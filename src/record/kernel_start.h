@@ -39,7 +39,4 @@ Result<std::optional<KernelDescription>> described_kernel_of(const Candidate& ca
 Result<std::vector<std::string>> macros_of(const KernelDescription& kernel, const Variables& variables,
                                            const Reals& reals);
 
-// as_library_text of a kernel at `path` (from src/), which may lie in a folder below its operator's.
-std::string as_library_text(std::string candidate_text, std::string_view path);
-
 }  // namespace ridge::record
