@@ -72,6 +72,7 @@ std::string note_of(const record::TunedChoice& choice, const ops::DeviceInfo& de
     note += fmt::format("{}under driver {}, now {}", note.empty() ? "" : "; ",
                         choice.driver.empty() ? "unknown" : choice.driver, device.driver);
   }
+  if (!choice.limits.empty()) note += fmt::format("{}at {}", note.empty() ? "" : "; ", choice.limits);
   return note;
 }
 
@@ -114,8 +115,10 @@ std::string library_versions(const ops::Operator& op, Backend backend) {
   return versions;
 }
 
-bool is_fresh(const record::TunedChoice& choice, const ops::Operator& op, const ops::DeviceInfo& device) {
-  return choice.libraries == library_versions(op, device.backend) && choice.driver == device.driver;
+bool is_fresh(const record::TunedChoice& choice, const ops::Operator& op, const ops::DeviceInfo& device,
+              std::string_view limits) {
+  return choice.libraries == library_versions(op, device.backend) && choice.driver == device.driver &&
+         choice.limits == limits;
 }
 
 void TunedTable::add(record::TunedChoice choice) {

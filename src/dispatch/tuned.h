@@ -58,7 +58,9 @@ Preference installed_preference();
 // At its next call, since they may have changed.
 void read_installed_again();
 
-// Whether what it was measured with is what there is now: all libraries and the driver. Dispatch asks for less.
-bool is_fresh(const record::TunedChoice& choice, const ops::Operator& op, const ops::DeviceInfo& device);
+// Whether what it was measured with is what there is now: all libraries, the driver, and the limits of the device
+// (record/device_limits.h). Dispatch asks for less.
+bool is_fresh(const record::TunedChoice& choice, const ops::Operator& op, const ops::DeviceInfo& device,
+              std::string_view limits);
 
 }  // namespace ridge::dispatch

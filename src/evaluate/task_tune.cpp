@@ -9,6 +9,7 @@
 #include "evaluate/tasks.h"
 #include "measure/machine.h"
 #include "ops/cuda/device.h"
+#include "record/device_limits.h"
 #include "record/tuned_folder.h"
 
 namespace ridge::evaluate {
@@ -69,6 +70,9 @@ Status tune(const Job& job, record::WorkerResponse& response) {
   ops::set_kernel_cache(cache);
   RIDGE_TRY(stream, stream_of(job));
   const ops::DeviceInfo& device = ops::device_info(stream);
+  response.environment = environment(job);
+  if (stream.backend == Backend::kCuda) add_gpu_facts(*response.environment);
+  const std::string limits = record::device_limits(*response.environment);
   dispatch::TunedTable table;
   RIDGE_CHECK_OK(table.add_folder(record::tuned_folder(cache)));
   const std::vector<ops::Problem> problems = one_of_each_bucket(op, bound.problems);
@@ -77,7 +81,7 @@ Status tune(const Job& job, record::WorkerResponse& response) {
     const ops::Problem& problem = problems[i];
     const record::TunedChoice* known = job.request.again ? nullptr : table.find(op, problem, device);
     const bool good = known != nullptr && (known->disturbed.empty() || job.request.keep_disturbed);
-    if (good && dispatch::is_fresh(*known, op, device)) {
+    if (good && dispatch::is_fresh(*known, op, device, limits)) {
       response.tuned.push_back(*known);
       continue;
     }
@@ -99,10 +103,10 @@ Status tune(const Job& job, record::WorkerResponse& response) {
       response.tuned.push_back(std::move(failed));
       continue;
     }
+    choice->limits = limits;
     if (choice->disturbed.empty() || job.request.keep_disturbed) RIDGE_CHECK_OK(record::keep_tuned({*choice}, cache));
     response.tuned.push_back(std::move(*choice));
   }
-  response.environment = environment(job);
   return ok_status();
 }
 

@@ -18,6 +18,7 @@ struct TunedChoice {
   // line void; another version of what lost does not.
   std::string libraries;
   std::string driver;          // under which it was measured; another one is said by explain(), and tuned again
+  std::string limits;          // of a GPU (record/device_limits.h) when it was measured; others: tuned again
   Case bucket;                 // sizes rounded, everything else as it is
   std::string implementation;  // the fastest that was right
   std::string configuration;   // of its builds; empty: its own choice
@@ -32,6 +33,7 @@ struct TunedChoice {
     v("device", self.device);
     v("libraries", self.libraries);
     v.optional("driver", self.driver);
+    v.optional("limits", self.limits);
     v("bucket", self.bucket);
     v("implementation", self.implementation);
     v.optional("configuration", self.configuration);

@@ -5,32 +5,27 @@
 #include "base/error.h"
 #include "execute/make_executor.h"
 #include "record/backend.h"
+#include "record/device_limits.h"
 
 namespace ridge::service {
 namespace {
 
-// What one table cannot hold for two of.
-constexpr const char* kTellingFacts[] = {"cpu.model", "gpu.name", "gpu.driver_version"};
+constexpr std::string_view kDriverFact = "gpu.driver_version";
 
 }  // namespace
 
 std::string source_of(const record::WorkerResponse& response, std::size_t number, const std::string& place) {
-  if (response.environment) {
-    const auto host = response.environment->facts.find("node.host");
-    if (host != response.environment->facts.end()) return host->second;
-  }
-  return fmt::format("device {} of {}", number + 1, place);
+  const std::string numbered = fmt::format("device {} of {}", number + 1, place);
+  return response.environment ? response.environment->fact("node.host", numbered) : numbered;
 }
 
 std::string device_of(const record::Environment& environment, const std::string& backend) {
   const record::BackendInfo& info = record::backend_of_name(backend);
-  std::string device;
-  for (const std::string_view name : kTellingFacts) {
-    if (!name.starts_with(info.facts)) continue;
-    const auto found = environment.facts.find(std::string(name));
-    if (found == environment.facts.end()) return {};
-    device += (device.empty() ? "" : ", driver for CUDA ") + found->second;
-  }
+  std::string device = environment.fact(info.device);
+  if (device.empty() || info.host) return device;
+  if (const std::string driver = environment.fact(kDriverFact); !driver.empty())
+    device += ", driver for CUDA " + driver;
+  if (const std::string limits = record::device_limits(environment); !limits.empty()) device += ", " + limits;
   return device;
 }
 

@@ -15,8 +15,8 @@ namespace ridge::service {
 // Where an answer came from: the host as it names itself, or the device by its number at the place.
 std::string source_of(const record::WorkerResponse& response, std::size_t number, const std::string& place);
 
-// The device of a backend, with the driver for CUDA where it has one: what one table, and one sweep, holds for. Empty:
-// there is none.
+// The device of a backend, of a GPU with its driver and limits: what one table, and one sweep, holds for. Empty: there
+// is none.
 std::string device_of(const record::Environment& environment, const std::string& backend);
 
 struct DeviceQuestion {

@@ -57,10 +57,11 @@ Status measured_alike(const Answers& answers, const std::string& place) {
         first = &one;
         source = here;
       }
-      if (one.device == first->device && one.driver == first->driver) continue;
       const auto name = [](const record::TunedChoice& choice) {
-        return choice.driver.empty() ? choice.device : fmt::format("{}, driver {}", choice.device, choice.driver);
+        return choice.device + (choice.driver.empty() ? "" : ", driver " + choice.driver) +
+               (choice.limits.empty() ? "" : ", " + choice.limits);
       };
+      if (name(one) == name(*first)) continue;
       return unlike(source, name(*first), here, name(one));
     }
   }

@@ -11,6 +11,7 @@
 #include "record/backend.h"
 #include "record/case_list.h"
 #include "record/json.h"
+#include "service/devices.h"
 
 namespace ridge::service {
 namespace {
@@ -20,32 +21,17 @@ namespace fs = std::filesystem;
 // A ceiling older than this is measured again: what a shared machine gives changes with its neighbours.
 constexpr double kCeilingLifetime = 24 * 3600.0;
 
-// Facts that ceilings depend on: a cache folder may be shared by machines, a driver may be replaced, and a card be
-// given less power.
-constexpr const char* kDeviceFacts[] = {"cpu.model",
-                                        "cpu.usable",
-                                        "gpu.name",
-                                        "gpu.uuid",
-                                        "gpu.driver_version",
-                                        "gpu.power_limit_watts",
-                                        "gpu.max_sm_clock_mhz",
-                                        "gpu.max_memory_clock_mhz"};
-
 Result<fs::path> ceilings_path(const Context& context, const CeilingSubject& subject) {
   record::WorkerRequest describe;
   describe.task = record::WorkerTask::kDescribe;
   RIDGE_TRY(described, ask_worker(context, std::move(describe)));
-  std::string device;
+  const record::Environment there = described.environment.value_or(record::Environment{});
   const record::BackendInfo& info = record::backend_of_name(subject.backend);
-  for (const char* name : kDeviceFacts) {
-    if (!described.environment || !std::string_view(name).starts_with(info.facts)) continue;
-    const auto found = described.environment->facts.find(name);
-    if (found != described.environment->facts.end()) device += found->second + "\n";
-  }
-  // Two machines of one kind share a cache folder, and not what they reach.
-  if (!device.empty() && described.environment) {
-    const auto host = described.environment->facts.find("node.host");
-    device += host != described.environment->facts.end() ? host->second : execute::this_place().host;
+  std::string device = device_of(there, subject.backend);
+  // Two machines of one kind share a cache folder, and not what they reach; nor do two cards of one.
+  if (!device.empty()) {
+    device += "\n" + there.fact(info.host ? "cpu.usable" : "gpu.uuid") + "\n" +
+              there.fact("node.host", execute::this_place().host);
   }
   const std::string of = info.host ? std::to_string(subject.threads) : subject.backend;
   const std::string fingerprint = device.empty() ? "" : "-" + sha256(device).substr(0, 12);

@@ -223,19 +223,33 @@ TEST_F(Configurations, OnlyTheVersionOfWhatALineNamesMakesItVoid) {
   line.libraries = "cpu_tiled tiles 1; cpu_slow 77";
   prefer(line);
   EXPECT_EQ(taken(3), "cpu_tiled/odd");
-  EXPECT_FALSE(is_fresh(line, tiled_operator(), ops::device_info(Stream::cpu()))) << "ridge tune measures again";
+  EXPECT_FALSE(is_fresh(line, tiled_operator(), ops::device_info(Stream::cpu()), {})) << "ridge tune measures again";
   seen.version = "2";
   EXPECT_EQ(taken(3), "cpu_tiled");
 }
 
 TEST_F(Configurations, AnotherDriverIsToldAndMeasuredAgainButKeepsTheLine) {
   record::TunedChoice line = line_for(3, "odd");
-  EXPECT_TRUE(is_fresh(line, tiled_operator(), ops::device_info(Stream::cpu())));
+  EXPECT_TRUE(is_fresh(line, tiled_operator(), ops::device_info(Stream::cpu()), {}));
   line.driver = "CUDA 1.0";
-  EXPECT_FALSE(is_fresh(line, tiled_operator(), ops::device_info(Stream::cpu())));
+  EXPECT_FALSE(is_fresh(line, tiled_operator(), ops::device_info(Stream::cpu()), {}));
   prefer(line);
   EXPECT_EQ(taken(3), "cpu_tiled/odd");
   EXPECT_THAT(reason(3), HasSubstr("under driver CUDA 1.0, now"));
+}
+
+TEST_F(Configurations, OtherLimitsOfTheDeviceAreToldAndMeasuredAgain) {
+  record::TunedChoice line = line_for(3, "odd");
+  line.limits = "700 W, 1980 MHz";
+  const auto fresh = [&](std::string_view now) {
+    return is_fresh(line, tiled_operator(), ops::device_info(Stream::cpu()), now);
+  };
+  EXPECT_TRUE(fresh("700 W, 1980 MHz"));
+  EXPECT_FALSE(fresh("500 W, 1980 MHz"));
+  EXPECT_FALSE(fresh(""));
+  prefer(line);
+  EXPECT_EQ(taken(3), "cpu_tiled/odd");
+  EXPECT_THAT(reason(3), HasSubstr("at 700 W, 1980 MHz"));
 }
 
 TEST_F(Configurations, CodeAndEnvironmentMayForceOne) {

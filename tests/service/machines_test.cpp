@@ -117,6 +117,9 @@ TEST(Machines, ThatLookAreAskedWhatTheyAre) {
   EXPECT_THAT(says({h200, h100}), HasSubstr("screen_on local:0,1: n7 is NVIDIA H100, driver for CUDA 12040, and the "
                                             "campaign measures on NVIDIA H200, driver for CUDA 12040"));
   EXPECT_THAT(says({newer, h200}), HasSubstr("device 1 of local:0,1 is NVIDIA H200, driver for CUDA 12080"));
+  Facts capped = h200;
+  capped["gpu.power_limit_watts"] = "500";
+  EXPECT_THAT(says({h200, capped}), HasSubstr("device 2 of local:0,1 is NVIDIA H200, driver for CUDA 12040, 500 W"));
   EXPECT_THAT(says({h200, Facts{{"cpu.model", "a processor"}}}), HasSubstr("there is no cuda device"));
   EXPECT_THAT(says({h100}, "slurm:jobs=8"), HasSubstr("n7 is NVIDIA H100"));
   int asked = 0;
@@ -156,10 +159,10 @@ TEST(Machines, AReplicaThatCannotBeMadeIsSaidNowAndIsTheAnswerToEveryRequest) {
   EXPECT_THAT(notes[0], HasSubstr("scripted:/absent cannot be used: "));
   EXPECT_FALSE(replica->run({}, {}, {}));
   EXPECT_TRUE(front.worker.requests().empty());
+  EXPECT_THAT(no_replica()->run({}, {}, {}).error().text(), HasSubstr("left out on request (--no-replica)"));
 }
 
 TEST(Machines, AskTheOtherWorkerForWhatNeedsADevice) {
-  EXPECT_THAT(no_replica()->run({}, {}, {}).error().text(), HasSubstr("left out on request (--no-replica)"));
   Front front;
   const auto script = front.path() / "answers.jsonl";
   ASSERT_TRUE(write_file_durably(script, "{\"task\":\"describe\",\"response\":{\"version\":1,\"cpu_seconds\":42}}\n"));
@@ -353,6 +356,7 @@ TEST(Devices, PartsTakeAboutAsLongWhateverTheOrderOfTheList) {
 struct DeviceScript {
   std::vector<std::string> described = {"NVIDIA H100", "NVIDIA H100"};  // by device, when it is asked what it is
   std::vector<std::string> measured = {"NVIDIA H100", "NVIDIA H100"};   // what its choices say
+  std::vector<std::string> device_limits = {"", ""};                    // what they say of its limits
   std::size_t dies_on = 0;                                              // the part with this first size; 0: none
   std::string disturbed;
   std::mutex mutex;
@@ -396,6 +400,7 @@ class DeviceWorker final : public execute::Executor {
       record::TunedChoice choice;
       choice.bucket = one;
       choice.device = script_.measured[device_];
+      choice.limits = script_.device_limits[device_];
       choice.implementation = "cuda_wgmma";
       choice.disturbed = script_.disturbed;
       response.tuned.push_back(choice);
@@ -504,6 +509,12 @@ TEST_F(TunesOnDevices, OfASchedulerThatMustHaveBeenAlike) {
   ASSERT_FALSE(unlike);
   EXPECT_THAT(unlike.error().message, HasSubstr("NVIDIA H100"));
   EXPECT_THAT(unlike.error().message, HasSubstr("NVIDIA H200"));
+  script_.measured = {"NVIDIA H100", "NVIDIA H100"};
+  script_.device_limits = {"700 W", "500 W"};
+  const auto capped = tune({tuning(4)}, "slurm:jobs=2");
+  ASSERT_FALSE(capped);
+  EXPECT_THAT(capped.error().message, HasSubstr("NVIDIA H100, 700 W"));
+  EXPECT_THAT(capped.error().message, HasSubstr("NVIDIA H100, 500 W"));
   EXPECT_EQ(asked("describe"), 0u);
   EXPECT_EQ(kept(), 0u);
 }
