@@ -15,8 +15,7 @@ namespace ridge::ops::matmul::simd {
 namespace {
 
 // Blocks, by what must stay close while it is reused.
-constexpr Index kStepsWhole = 768;         // k up to here is summed in one go ...
-constexpr Index kStepsBlock = 512;         // ... beyond, in equal blocks of at most this
+constexpr Index kStepsWhole = 768;         // k up to here is summed in one go, beyond in equal blocks
 constexpr Index kBBytes = 1 << 20;         // packed block of B, for which the bands of A take turns
 constexpr Index kKeptBytes = 8 << 20;      // packed A up to here is packed once, larger ones for every strip of C
 constexpr Index kSumsBytes = 8 << 20;      // fp32 sums of a strip of a narrow C
@@ -42,7 +41,7 @@ class Block {
   Block(const KernelSet& kernels, const Arguments& g, Range rows, Range cols)
       : kernels_(kernels), g_(g), rows_(rows), cols_(cols), k_(ceil_div(g.k, kernels.depth)) {
     const Index l2 = second_level_bytes();
-    const Index blocks = k_ <= kStepsWhole ? 1 : ceil_div(k_, kStepsBlock);
+    const Index blocks = k_ <= kStepsWhole ? 1 : ceil_div(k_, kernels.block);
     steps_ = ceil_div(ceil_div(k_, blocks), 16) * 16;
     const Index tall = std::max<Index>(l2 * 7 / 32 / 4 / steps_ / kernels.max_rows, 1) * kernels.max_rows;
     const Index bands = ceil_div(rows_.size(), tall);

@@ -53,7 +53,8 @@ inline constexpr int kMaxRows = 14, kMaxVectors = 2;
 struct KernelSet {
   const char* name = nullptr;
   int lanes = 0, max_rows = 0, max_vectors = 0;
-  int depth = 1;  // elements of k in a step: 1, or 2 where the instructions multiply pairs
+  int depth = 1;    // elements of k in a step: 1, or 2 where the instructions multiply pairs
+  int block = 512;  // steps of k at most that a panel of B has, where k is cut
   TileKernel tile[kAModes][2 /* masked last vector */][kMaxVectors][kMaxRows] = {};  // by vectors - 1, rows - 1
   Pack interleave[kElements] = {}, transpose[kElements] = {};
   // Matrix element (p, j) at j * stride + p; or one row (of f32 steps always) with it at p * stride + j.
