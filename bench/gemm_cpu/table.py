@@ -19,6 +19,10 @@ def rows_by_case(report):
     return cases
 
 
+def geomean(ratios):
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
 def table(path):
     report = json.loads(path.read_text())
     cases = rows_by_case(report)
@@ -26,20 +30,20 @@ def table(path):
     threads = report["protocol"]["threads"]
     dtype = path.stem.split("-")[1]
     lines = [f"{dtype}, {threads} thread{'s' if threads > 1 else ''}, GFLOP/s:", "",
-             "| m n k | " + " | ".join(NAMES[n] for n in present) + " | cpu_simd : oneDNN | interval |", "|---" * (len(present) + 3) + "|"]
-    ratios = []
+             "| m n k | " + " | ".join(NAMES[n] for n in present) + " | cpu_simd : oneDNN | interval | cpu_simd : best other |", "|---" * (len(present) + 4) + "|"]
+    ratios, of_best = [], []
     for label, rows in cases.items():
         rates = [f"{rows[n]['flops'] / 1e9:.0f}" if n in rows else "-" for n in present]
         own = rows.get("cpu_simd", {})
         shape = " ".join(word.split("=")[1] for word in label.split())
         if "ratio" in own:
             ratios.append(own["ratio"])
-            lines.append(f"| {shape} | {' | '.join(rates)} | {own['ratio']:.3f} | {own['ratio_low']:.3f} .. {own['ratio_high']:.3f} |")
+            of_best.append(own["flops"] / max(row["flops"] for name, row in rows.items() if name != "cpu_simd"))
+            lines.append(f"| {shape} | {' | '.join(rates)} | {own['ratio']:.3f} | {own['ratio_low']:.3f} .. {own['ratio_high']:.3f} | {of_best[-1]:.3f} |")
         else:
-            lines.append(f"| {shape} | {' | '.join(rates)} | - | - |")
+            lines.append(f"| {shape} | {' | '.join(rates)} | - | - | - |")
     if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        lines.append(f"| **geomean** |{' |' * len(present)} **{mean:.3f}** | |")
+        lines.append(f"| **geomean** |{' |' * len(present)} **{geomean(ratios):.3f}** | | **{geomean(of_best):.3f}** |")
     noises = sorted(row["noise"] for rows in cases.values() for row in rows.values())
     others = max(row["guards"].get("foreign_load", 0) for rows in cases.values() for row in rows.values())
     if others > report["protocol"]["max_foreign_load"]:
