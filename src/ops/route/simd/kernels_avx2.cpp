@@ -1,0 +1,7 @@
+#include "ops/route/simd/pieces_body.h"
+
+namespace ridge::ops::route {
+
+const Pieces& pieces_avx2() { return kPieces; }
+
+}  // namespace ridge::ops::route

@@ -1,0 +1,12 @@
+#include "ops/route/simd/pieces.h"
+
+#include "device/cpu/cpu_info.h"
+
+namespace ridge::ops::route {
+
+const Pieces& best_pieces() {
+  static const Pieces& best = device::cpu::widest(pieces_avx512(), pieces_avx2(), pieces_portable());
+  return best;
+}
+
+}  // namespace ridge::ops::route
