@@ -88,6 +88,10 @@ constexpr const char* kSchemas[] = {
     "embedding_backward_add_(Tensor(a!) dw, Tensor dy, Tensor ids, SymInt padding_idx=-1) -> ()",
     "combine_rows(Tensor x, Tensor sources, Tensor? weights=None, Tensor? places=None) -> Tensor",
     "combine_rows_backward(Tensor dy, Tensor x, Tensor sources) -> Tensor",
+    "route(Tensor logits, int top, str score=\"softmax\", str order=\"score_first\", Tensor? bias=None, int groups=1, "
+    "int group_top=1, bool renormalize=False, float scale=1.) -> (Tensor weights, Tensor experts)",
+    "route_backward(Tensor dweights, Tensor logits, Tensor experts, str score, str order, bool renormalize, "
+    "float scale) -> Tensor",
     "rescale_(Tensor(a!) x, Tensor factor) -> ()",
     "rope(Tensor q, Tensor? k, Tensor cos, Tensor sin, Tensor? positions=None, int offset=0, bool interleaved=False, "
     "bool inverse=False) -> (Tensor q_out, Tensor k_out)",
@@ -131,6 +135,7 @@ void register_all(torch::Library& library, c10::DispatchKey key) {
   register_softmax(library, key);
   register_embedding(library, key);
   register_combine_rows(library, key);
+  register_route(library, key);
   register_rope(library, key);
   register_rope_norm(library, key);
   register_rescale(library, key);

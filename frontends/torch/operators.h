@@ -105,6 +105,14 @@ Tensor call_combine_rows(const Tensor& x, const Tensor& sources, const OptionalT
                          const OptionalTensor& places);
 Tensor call_combine_rows_backward(const Tensor& dy, const Tensor& x, const Tensor& sources);
 
+// The weights of the experts that a token is routed to, and which they are; the gradient of the logits.
+using WeightsAndExperts = std::tuple<Tensor, Tensor>;
+WeightsAndExperts call_route(const Tensor& logits, std::int64_t top, std::string_view score, std::string_view order,
+                             const OptionalTensor& bias, std::int64_t groups, std::int64_t group_top, bool renormalize,
+                             double scale);
+Tensor call_route_backward(const Tensor& dweights, const Tensor& logits, const Tensor& experts, std::string_view score,
+                           std::string_view order, bool renormalize, double scale);
+
 // q and k turned by the angles of their positions; what is left out is empty.
 using Turned = std::tuple<Tensor, Tensor>;
 Turned call_rope(const Tensor& q, const OptionalTensor& k, const Tensor& cos, const Tensor& sin,
@@ -157,6 +165,7 @@ void register_cross_entropy(torch::Library& library, c10::DispatchKey key);
 void register_softmax(torch::Library& library, c10::DispatchKey key);
 void register_embedding(torch::Library& library, c10::DispatchKey key);
 void register_combine_rows(torch::Library& library, c10::DispatchKey key);
+void register_route(torch::Library& library, c10::DispatchKey key);
 void register_rope(torch::Library& library, c10::DispatchKey key);
 void register_rope_norm(torch::Library& library, c10::DispatchKey key);
 void register_rescale(torch::Library& library, c10::DispatchKey key);

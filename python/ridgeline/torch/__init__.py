@@ -25,6 +25,7 @@ from .observe import LayerStatistics, OperandStatistics, Statistics, statistics 
 from .ops import activation, embedding, gemm, gemm_fp8, grouped_gemm, layer_norm, log_softmax, logsumexp, rms_norm, softmax, swiglu, symmetric_product  # noqa: E402
 from .precision import autocast_fp8  # noqa: E402
 from .quantized import QuantizedTensor, dequantize, from_plain_tensors, grouped_quantize, quantize, to_plain_tensors  # noqa: E402
+from .router import Route, Router, Routing, drop_over_capacity, expert_counts, load_balance_loss, route, router_z_loss  # noqa: E402
 from .routing import ExpertOrder, combine_rows, expert_order, permute, unpermute  # noqa: E402
 from .rotary import RotaryEmbedding, rope, rope_norm, rope_table  # noqa: E402
 from .sdpa import hf_attention, sdpa, sdpa_refusal, use_sdpa  # noqa: E402
@@ -61,6 +62,9 @@ __all__ = [
     "RMSNorm",
     "Recipe",
     "RotaryEmbedding",
+    "Route",
+    "Router",
+    "Routing",
     "ShardStatistics",
     "Statistics",
     "SwiGLU",
@@ -75,7 +79,9 @@ __all__ = [
     "convert",
     "cross_entropy",
     "dequantize",
+    "drop_over_capacity",
     "embedding",
+    "expert_counts",
     "expert_order",
     "explain",
     "from_plain_tensors",
@@ -88,6 +94,7 @@ __all__ = [
     "last_used",
     "layer_norm",
     "linear_cross_entropy",
+    "load_balance_loss",
     "log_softmax",
     "logsumexp",
     "newton_schulz",
@@ -103,6 +110,8 @@ __all__ = [
     "rope",
     "rope_norm",
     "rope_table",
+    "route",
+    "router_z_loss",
     "sdpa",
     "sdpa_refusal",
     "set_backend",

@@ -644,6 +644,22 @@ def _combine_rows_backward(*args: Any) -> Any:
     return rule.ways("n", "n")
 
 
+def _route(*args: Any) -> Any:
+    """logits, top, score, order, bias: tokens may be sharded, each with the logits of all experts."""
+    rule = _Rule(len(args), ["tk", "tk"])
+    rule.letters[0] = "te"
+    if _get(args, 4) is not None:
+        rule.letters[4] = "e"
+    return rule.ways("t")
+
+
+def _route_backward(*args: Any) -> Any:
+    """dweights, logits, experts: along tokens."""
+    rule = _Rule(len(args), ["te"])
+    rule.letters[:3] = ["tk", "te", "tk"]
+    return rule.ways("t")
+
+
 def register() -> None:
     from torch.distributed.tensor import DTensor
     from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
@@ -683,6 +699,8 @@ def register() -> None:
         (ops.embedding_backward, _embedding_backward, 2),
         (ops.combine_rows, _combine_rows, 4),
         (ops.combine_rows_backward, _combine_rows_backward, 3),
+        (ops.route, _route, 1),
+        (ops.route_backward, _route_backward, 3),
         (ops.softmax, _softmax, 1),
         (ops.softmax_backward, _softmax_backward, 3),
         (ops.cross_entropy, _loss("rt", "tt"), 2),
