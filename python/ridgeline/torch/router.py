@@ -9,6 +9,7 @@ import torch
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
 from .ops import logsumexp
+from .routing import choices_by_expert
 
 Score = Literal["softmax", "sigmoid"]
 Order = Literal["score_first", "top_first"]
@@ -110,14 +111,9 @@ def drop_over_capacity(experts: torch.Tensor, num_experts: int, capacity: int) -
 
     experts  [tokens, top], whole numbers; negative, or from num_experts on: none, and -1 in the result
     """
-    if experts.dim() != 2:
-        raise ValueError(f"drop_over_capacity: experts has shape {tuple(experts.shape)}; give [tokens, top]")
-    if num_experts < 1:
-        raise ValueError(f"drop_over_capacity: num_experts is {num_experts}; give at least 1")
     if capacity < 0:
         raise ValueError(f"drop_over_capacity: capacity is {capacity}; give at least 0")
-    flat = torch.where((experts < 0) | (experts >= num_experts), num_experts, experts).flatten()
-    order = torch.argsort(flat, stable=True)
+    flat, order = choices_by_expert("drop_over_capacity", experts, num_experts)
     sorted_experts = flat[order]
     begins = torch.searchsorted(sorted_experts, sorted_experts)  # of the run of each expert
     kept = (torch.arange(flat.numel(), device=flat.device) - begins < capacity) & (sorted_experts < num_experts)

@@ -39,17 +39,25 @@ class ExpertOrder(NamedTuple):
     """[tokens * top, 1], int32: token * top + k of each sorted row; -1 behind the last expert."""
 
 
+def choices_by_expert(name: str, experts: torch.Tensor, num_experts: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The expert of each choice, token after token (num_experts: none), and the choices in the order of experts, those of one in the order of tokens.
+
+    name  of the function that asks, for errors
+    """
+    if experts.dim() != 2:
+        raise ValueError(f"{name}: experts has shape {tuple(experts.shape)}; give [tokens, top]")
+    if num_experts < 1:
+        raise ValueError(f"{name}: num_experts is {num_experts}; give at least 1")
+    flat = torch.where((experts < 0) | (experts >= num_experts), num_experts, experts).flatten()
+    return flat, torch.argsort(flat, stable=True)
+
+
 def expert_order(experts: torch.Tensor, num_experts: int) -> ExpertOrder:
     """Tokens sorted by their experts; those of one expert stay in the order of tokens. Nothing waits for a GPU.
 
     experts  [tokens, top], whole numbers: the experts that each token chose; negative, or from num_experts on: none, as of a token that is dropped
     """
-    if experts.dim() != 2:
-        raise ValueError(f"expert_order: experts has shape {tuple(experts.shape)}; give [tokens, top]")
-    if num_experts < 1:
-        raise ValueError(f"expert_order: num_experts is {num_experts}; give at least 1")
-    flat = torch.where((experts < 0) | (experts >= num_experts), num_experts, experts).flatten()
-    order = torch.argsort(flat, stable=True)
+    flat, order = choices_by_expert("expert_order", experts, num_experts)
     sorted_experts = flat[order]
     offsets = torch.searchsorted(sorted_experts, torch.arange(num_experts + 1, device=flat.device, dtype=flat.dtype))
     choices = torch.where(sorted_experts < num_experts, order, -1)
