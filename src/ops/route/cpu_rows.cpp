@@ -50,8 +50,6 @@ struct Scratch {
   bool has_nan = false;
 };
 
-std::int64_t padded(std::int64_t count) { return (count + kLanes - 1) / kLanes * kLanes; }
-
 void read_row(const Shape& s, const Operands& o, std::int64_t row, Scratch& r) {
   const float* const x = RowOfMatrix(o.logits, row).read(0, s.experts, r.x);
   if (x != r.x) std::copy_n(x, s.experts, r.x);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "numerics/convert.h"
+#include "ops/route/power.h"
 #include "ops/route/right_choice.h"
 #include "ops/row_check.h"
 
@@ -12,13 +13,6 @@ namespace ridge::ops::route {
 namespace {
 
 using rows::Number;
-
-// e^(x - most). Of -infinity beside a number it is 0; a kernel may have 0 for what is below the normal numbers, too.
-Number power(double x, double most) {
-  if (std::isinf(x) && x < 0 && std::isfinite(most)) return 0.0;
-  const Number found = rows::exp(Number(x) - Number(most));
-  return {found.value, found.error + 0x1p-126, found.variance + 0x1p-252};
-}
 
 Number sum_of(const std::vector<Number>& terms) {
   rows::Sum sum;
@@ -31,10 +25,10 @@ std::vector<Number> shares_of(const std::vector<double>& some, const std::vector
   double most = -HUGE_VAL;
   for (const double x : all) most = x > most || std::isnan(x) ? x : most;
   std::vector<Number> powers;
-  for (const double x : all) powers.push_back(power(x, most));
+  for (const double x : all) powers.push_back(power(Number(x), Number(most)));
   const Number sum = sum_of(powers);
   std::vector<Number> shares;
-  for (const double x : some) shares.push_back(power(x, most) / sum);
+  for (const double x : some) shares.push_back(power(Number(x), Number(most)) / sum);
   return shares;
 }
 

@@ -14,6 +14,7 @@ namespace {
 
 using route::kMostExperts;
 using route::kMostTop;
+using route::padded;
 
 // What one thread works on. `score` and `logit` are of the experts, or of the chosen ones.
 struct Scratch {
@@ -22,8 +23,6 @@ struct Scratch {
   alignas(64) float out[kMostExperts];
   double chosen[kMostTop], gradient[kMostTop], sum[kMostExperts];
 };
-
-std::int64_t padded(std::int64_t count) { return (count + route::kLanes - 1) / route::kLanes * route::kLanes; }
 
 // Scores of so many logits, which are followed by NaN: the softmax of all, or each one's sigmoid.
 void make_scores(const Shape& s, std::int64_t count, Scratch& r) {

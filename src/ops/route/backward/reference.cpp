@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/route/backward/backward.h"
+#include "ops/route/power.h"
 #include "ops/row_check.h"
 
 namespace ridge::ops::route_backward {
@@ -26,15 +27,10 @@ struct RowModel {
   [[nodiscard]] Number slope(const Row& row, rows::i64 k) const {
     return row(kDweights, row.index() * top + k);
   }
-  // e^(x - most). Of -infinity beside a number it is 0; a kernel may have 0 for what is below the normal numbers, too.
   static double power(double x, double most) {
     return std::isinf(x) && x < 0 && std::isfinite(most) ? 0.0 : ::exp(x - most);
   }
-  static Number power(const Number& x, const Number& most) {
-    if (std::isinf(x.value) && x.value < 0 && std::isfinite(most.value)) return 0.0;
-    const Number found = rows::exp(x - most);
-    return {found.value, found.error + 0x1p-126, found.variance + 0x1p-252};
-  }
+  static Number power(const Number& x, const Number& most) { return route::power(x, most); }
   // The score of a logit.
   template <class T>
   [[nodiscard]] T score(const T& logit, const T* s) const {

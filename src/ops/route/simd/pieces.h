@@ -8,6 +8,7 @@ namespace ridge::ops::route {
 
 // Every count is a multiple of this, so that all elements go the same way: equal logits must have equal scores.
 inline constexpr std::int64_t kLanes = 16;
+inline std::int64_t padded(std::int64_t count) { return (count + kLanes - 1) / kLanes * kLanes; }
 
 struct Pieces {
   // The largest number, -infinity if there is none; NaN counts as none.
