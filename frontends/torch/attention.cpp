@@ -88,16 +88,24 @@ void check_inputs(const Tensor& q, const Tensor& k, const Tensor& v, const Setti
   const c10::SymInt heads = q.sym_size(2), kv_heads = k.sym_size(2), dim = q.sym_size(3);
   TORCH_CHECK_VALUE(same(q.sym_size(0), k.sym_size(0)) && same(dim, k.sym_size(3)), op, ": q has shape ", q.sym_sizes(),
                     " and k ", k.sym_sizes(), "; they differ in length and heads alone");
-  for (std::int64_t d = 0; d < 4; ++d) {
+  for (std::int64_t d = 0; d < 3; ++d) {
     TORCH_CHECK_VALUE(same(k.sym_size(d), v.sym_size(d)), op, ": k has shape ", k.sym_sizes(), " and v ", v.sym_sizes(),
-                      "; give v the shape of k (one whose heads are narrower or wider than k's: "
-                      "torch.nn.functional.scaled_dot_product_attention)");
+                      "; they differ in the size of a head alone");
   }
   const bool shared = !TORCH_GUARD_OR_FALSE(kv_heads.sym_lt(1)) && same(heads % kv_heads, 0);
   TORCH_CHECK_VALUE(shared, op, ": ", heads, " heads of q cannot share ", kv_heads,
                     " heads of k and v; give q a multiple of theirs, of which there is at least one");
-  TORCH_CHECK_VALUE(TORCH_GUARD_OR_TRUE(dim.sym_ge(1)) && TORCH_GUARD_OR_TRUE(dim.sym_le(kLargestDim)), op,
-                    ": heads of ", dim, " elements; give 1 to ", kLargestDim);
+  for (const c10::SymInt& size : {dim, v.sym_size(3)}) {
+    TORCH_CHECK_VALUE(TORCH_GUARD_OR_TRUE(size.sym_ge(1)) && TORCH_GUARD_OR_TRUE(size.sym_le(kLargestDim)), op,
+                      ": heads of ", size, " elements; give 1 to ", kLargestDim);
+  }
+}
+
+// Of o: that of q with the heads of v.
+c10::SymDimVector sizes_of_result(const Tensor& q, const Tensor& v) {
+  c10::SymDimVector sizes(q.sym_sizes().begin(), q.sym_sizes().end());
+  sizes.back() = v.sym_size(-1);
+  return sizes;
 }
 
 void check_documents(std::initializer_list<std::pair<const Tensor*, std::string_view>> tensors,
@@ -128,7 +136,7 @@ at::TensorOptions sum_options(const Tensor& q) {
 // heads reads next.
 AttentionAndSum attention_meta(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting) {
   check_inputs(q, k, v, setting, kOp);
-  return {at::empty_symint(q.sym_sizes(), q.options()),
+  return {at::empty_symint(sizes_of_result(q, v), q.options()),
           at::empty_symint({q.sym_size(0), q.sym_size(2), q.sym_size(1)}, sum_options(q))};
 }
 
@@ -136,7 +144,7 @@ AttentionAndSum varlen_meta(const Tensor& q, const Tensor& k, const Tensor& v, c
                             const Setting& setting) {
   check_documents({{&q, "q"}, {&k, "k"}, {&v, "v"}}, documents, kVarlenOp);
   check_inputs(as_batch(q), as_batch(k), as_batch(v), setting, kVarlenOp);
-  return {at::empty_symint(q.sym_sizes(), q.options()),
+  return {at::empty_symint(sizes_of_result(q, v), q.options()),
           at::empty_symint({q.sym_size(1), q.sym_size(0)}, sum_options(q))};
 }
 
@@ -148,7 +156,7 @@ struct Backward {
 void check_backward(const Backward& b, const Setting& setting, std::string_view op) {
   check_inputs(b.q, b.k, b.v, setting, op);
   for (const auto& [x, name] : {std::pair{&b.o, "o"}, {&b.d_o, "the gradient"}}) {
-    check_like(*x, op, name, b.q.sym_sizes(), b.q.scalar_type());
+    check_like(*x, op, name, sizes_of_result(b.q, b.v), b.q.scalar_type());
     check_rows_of_heads(*x, op, name);
   }
   check_like(b.lse, op, "lse", {b.q.sym_size(0), b.q.sym_size(2), b.q.sym_size(1)},

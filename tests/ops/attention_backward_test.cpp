@@ -172,6 +172,13 @@ TEST(AttentionBackward, GivesTheDerivativesOfTheForward) {
   }
 }
 
+TEST(AttentionBackward, GivesTheDerivativesOfValuesOfAnotherSize) {
+  for (const char* sizes : {"dim=6 v_dim=10", "dim=7 v_dim=1", "dim=1 v_dim=5 keys_left=3"}) {
+    AttentionGradients(fmt::format("attention heads=4 kv_heads=2 q_len=5 k_len=7 dtype=f16 mask=causal {}", sizes))
+        .compare();
+  }
+}
+
 TEST(AttentionBackward, GivesTheDerivativesOfDocuments) {
   AttentionGradients("attention heads=4 kv_heads=2 q_len=9 k_len=11 dim=6 dtype=f16 mask=causal documents=2",
                      {{0, 4, 8}, {1, 6, 11}})
@@ -347,6 +354,8 @@ TEST(AttentionBackward, RefusesWithTheValues) {
     EXPECT_NE(text.find(words), std::string::npos) << text;
   };
   says(refusal([](Problem& p) { p.args.d_o.shape[1] = 4; }), "give d_o the shape and dtype of q");
+  says(refusal([](Problem& p) { p.args.o.shape[3] = 24; }), "give o the shape and dtype of q, with the dim of v");
+  says(refusal([](Problem& p) { p.args.d_v.shape[3] = 24; }), "give d_v the shape and dtype of v");
   says(refusal([](Problem& p) { p.args.d_k.dtype = DType::kF16; }), "give d_k the shape and dtype of k");
   says(refusal([](Problem& p) { p.args.d_v = p.args.d_k; }), "overlap");
   says(refusal([](Problem& p) { p.args.d_q = p.args.q; }), "overlap");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <random>
 #include <string>
@@ -223,7 +224,7 @@ TEST(Attention, OneMaskIsOneCase) {
     args.causal = causal, args.window_left = left, args.window_right = right;
     const auto call = ops::attention::make_call(args);
     const std::vector<std::int64_t> values(call->values.begin(), call->values.end());
-    return std::vector<std::int64_t>(values.end() - 4, values.end() - 1);
+    return std::vector(values.begin() + ops::attention::kMask, values.begin() + ops::attention::kDocuments);
   };
   using Mask = std::vector<std::int64_t>;
   EXPECT_EQ(case_of(false, -1, -1), (Mask{0, 0, 0}));
@@ -234,6 +235,67 @@ TEST(Attention, OneMaskIsOneCase) {
   EXPECT_EQ(case_of(true, 5, 7), (Mask{1, 6, 0}));
   EXPECT_EQ(case_of(false, 5, 0), (Mask{1, 6, 0}));
   EXPECT_EQ(case_of(true, 1000, 1000), (Mask{1, 0, 0}));
+}
+
+// A column of o is made of that column of v.
+TEST(Attention, ValuesMayHaveAnotherSizeThanKeys) {
+  for (const std::int64_t v_dim : {1, 24, 130}) {
+    const Problem like(37, 90, false, true);
+    Tensor v(2, 90, 2, v_dim, true, 3), o(2, 37, 4, v_dim, true, 4);
+    std::vector<float> sums(like.sums.size());
+    AttentionArgs args = like.args;
+    args.v = v.view, args.o = o.view;
+    args.log_sum_exp.data = sums.data();
+    ASSERT_TRUE(attention(args, Stream::cpu(2)).ok());
+    for (std::int64_t first = 0; first < v_dim; first += 64) {
+      const std::int64_t columns = std::min<std::int64_t>(64, v_dim - first);
+      Problem of_dim(37, 90, false, true);
+      for (std::int64_t row = 0; row < 2 * 90 * 2; ++row) {
+        for (std::int64_t c = 0; c < columns; ++c) {
+          numerics::store_element(of_dim.v.view, row * 64 + c,
+                                  v.values()[static_cast<std::size_t>(row * v_dim + first + c)]);
+        }
+      }
+      ASSERT_TRUE(attention(of_dim.args, Stream::cpu()).ok());
+      EXPECT_EQ(of_dim.sums, sums);
+      const std::vector<double> found = o.values(), right = of_dim.o.values();
+      for (std::size_t row = 0; row < 2 * 37 * 4; ++row) {
+        for (std::size_t c = 0; c < static_cast<std::size_t>(columns); ++c) {
+          ASSERT_EQ(found[row * static_cast<std::size_t>(v_dim) + static_cast<std::size_t>(first) + c],
+                    right[row * 64 + c]);
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, ValuesOfTheSizeOfKeysAreOneCaseAndPlansKnowTheSize) {
+  for (const char* name : {"attention", "attention_backward"}) {
+    const ops::Operator& op = **ops::find_operator(name);
+    const auto bound = [&](const char* words) {
+      return *op.bind(*record::parse_case(fmt::format("{} dim=128 {}", name, words)));
+    };
+    EXPECT_EQ(bound("").values, bound("v_dim=128").values);
+    EXPECT_EQ(bound("").problem_case, bound("v_dim=128").problem_case);
+    for (const auto& [words, size] : {std::pair{"", 128}, {"v_dim=128", 128}, {"v_dim=64", 64}}) {
+      std::map<std::string, std::int64_t> facts;
+      op.plan_values(bound(words), {}, facts);
+      EXPECT_EQ(facts["v_dim"], size) << words;
+    }
+    EXPECT_GT(op.cost(bound("v_dim=256")).flop, op.cost(bound("")).flop);
+  }
+  const Problem like(3, 5, false, false);
+  EXPECT_EQ(ops::attention::make_call(like.args)->values[ops::attention::kVDim], 0);
+}
+
+TEST(Attention, CostsAProductOfKeysAndOneOfValuesAndTheirGradients) {
+  const auto flop = [](const char* name) {
+    const ops::Operator& op = **ops::find_operator(name);
+    const char* words = "batch=3 heads=4 kv_heads=2 q_len=5 k_len=7 dim=192 v_dim=128";
+    return op.cost(*op.bind(*record::parse_case(fmt::format("{} {}", name, words)))).flop;
+  };
+  EXPECT_EQ(flop("attention"), 2.0 * (192 + 128) * 3 * 4 * 5 * 7);
+  EXPECT_EQ(flop("attention_backward"), 2.0 * (3 * 192 + 2 * 128) * 3 * 4 * 5 * 7);
 }
 
 TEST(Attention, CountsThePairsThatSeeEachOther) {
@@ -415,7 +477,12 @@ TEST(Attention, SaysWhatIsWrongWithItsArguments) {
   EXPECT_NE(error(args).find("4 query heads cannot share 3 heads"), std::string::npos) << error(args);
   args = problem.args;
   args.v.shape[1] = 7;
-  EXPECT_NE(error(args).find("give v the shape and dtype of k"), std::string::npos) << error(args);
+  EXPECT_NE(error(args).find("give v the batch, length, heads and dtype of k"), std::string::npos) << error(args);
+  args = problem.args;
+  args.v.shape[3] = 48;
+  EXPECT_NE(error(args).find("give o the shape and dtype of q, with the dim of v"), std::string::npos) << error(args);
+  args.v = TensorView::contiguous(problem.v.bits.data(), DType::kBf16, {2, 8, 2, 257});
+  EXPECT_NE(error(args).find("a value head dimension of 257 is not possible"), std::string::npos) << error(args);
   args = problem.args;
   args.q.stride[2] = 32;
   EXPECT_NE(error(args).find("rows of 64 elements must be contiguous"), std::string::npos) << error(args);

@@ -762,6 +762,8 @@ TEST(AttentionPlan, RefusesWhatItCannotReadWithTheValues) {
   EXPECT_EQ(refusal("dim=64"), "");
   EXPECT_EQ(refusal("dim=128 q_len=0"), "");
   EXPECT_THAT(refusal("dim=96"), HasSubstr("heads of 64 and 128: dim=96"));
+  EXPECT_EQ(refusal("dim=64 v_dim=64"), "");
+  EXPECT_THAT(refusal("dim=64 v_dim=128"), HasSubstr("heads of v of another size: dim=64 v_dim=128"));
   EXPECT_THAT(refusal("k_len=0"), HasSubstr("nothing to multiply: k_len=0"));
   EXPECT_THAT(refusal("q_len=1073741825"), HasSubstr("counted in 32 bits"));
   EXPECT_THAT(refusal("dim=64", {16, 8, 16, 16, 4}), HasSubstr("start on 16 bytes: k_align=8"));
@@ -800,6 +802,7 @@ TEST(AttentionBackwardPlan, RefusesWhatItCannotReadWithTheValues) {
   };
   EXPECT_EQ(refusal("dim=64"), "");
   EXPECT_THAT(refusal("dim=96"), HasSubstr("heads of 64 and 128: dim=96"));
+  EXPECT_THAT(refusal("dim=64 v_dim=128"), HasSubstr("heads of v of another size: dim=64 v_dim=128"));
   EXPECT_THAT(refusal("k_len=0"), HasSubstr("nothing to multiply"));
   EXPECT_THAT(refusal("batch=20000"), HasSubstr("at most 65535 heads"));
 }

@@ -22,11 +22,11 @@ def randn(*shape, dtype=torch.bfloat16, device="cpu"):
     return torch.randn(*shape, device=device).to(dtype)
 
 
-def heads_of(device, dtype, lengths=(33, 70), heads=(4, 2), dim=64, batch=2):
+def heads_of(device, dtype, lengths=(33, 70), heads=(4, 2), dim=64, batch=2, v_dim=None):
     """q in the layout of a projection, k with heads in front, v a part of a packed tensor."""
     q = randn(batch, lengths[0], heads[0], dim, dtype=dtype, device=device)
     k = randn(batch, heads[1], lengths[1], dim, dtype=dtype, device=device).transpose(1, 2)
-    v = randn(batch, lengths[1], 3 * heads[1], dim, dtype=dtype, device=device)[:, :, heads[1] : 2 * heads[1]]
+    v = randn(batch, lengths[1], 3 * heads[1], v_dim or dim, dtype=dtype, device=device)[:, :, heads[1] : 2 * heads[1]]
     return tuple(x.requires_grad_() for x in (q, k, v.detach()))
 
 
@@ -99,6 +99,44 @@ def test_values_and_gradients_in_a_window(device, dtype, causal, window, lengths
         assert torch.equal(again, out)
         for found, name in zip((out, lse, *torch.autograd.grad(again, (q, k, v), grad)), ("out", "lse", "dq", "dk", "dv"), strict=True):
             check(found, want[name])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dim,v_dim", [(192, 128), (64, 128), (40, 200), (256, 8)])
+@pytest.mark.parametrize("causal,window", [(False, None), (True, None), (False, (20, 7))], ids=str)
+def test_values_of_another_size_than_keys(device, dtype, dim, v_dim, causal, window):
+    q, k, v = heads_of(device, dtype, (70, 133), (4, 2), dim, 1, v_dim)
+    out, lse = rt.attention(q, k, v, causal=causal, window=window, return_lse=True, deterministic=True)
+    assert out.shape == (1, 70, 4, v_dim) and out.is_contiguous() and lse.shape == (1, 4, 70)
+    grad = torch.randn_like(out)
+    want = expected(q, k, v, grad, causal, window=window or (-1, -1))
+    found = (out, lse, *torch.autograd.grad(out, (q, k, v), grad))
+    for have, name in zip(found, ("out", "lse", "dq", "dk", "dv"), strict=True):
+        check(have, want[name])
+    turned = rt.attention(*(x.transpose(1, 2) for x in (q, k, v)), causal=causal, window=window, layout="bhsd")
+    assert torch.equal(turned.transpose(1, 2), out)
+    of = offsets(70, device=device), offsets(133, device=device)
+    leaves = [x.detach()[0].requires_grad_() for x in (q, k, v)]
+    packed_out = rt.varlen_attention(*leaves, *of, causal=causal, window=window, deterministic=True)
+    assert packed_out.shape == (70, 4, v_dim)
+    for have, name in zip((packed_out, *torch.autograd.grad(packed_out, leaves, grad[0])), ("out", "dq", "dk", "dv"), strict=True):
+        check(have[None], want[name])
+
+
+def test_values_of_another_size_compiled_mapped_counted_and_by_torch(device):
+    leaves = heads_of(device, torch.bfloat16, dim=48, v_dim=16)
+    want = rt.attention(*leaves, causal=True)
+    compiled = torch.compile(lambda *x: rt.attention(*x, causal=True), fullgraph=True, backend="aot_eager", dynamic=True)
+    assert torch.equal(compiled(*leaves), want)
+    mapped = torch.func.vmap(lambda *x: rt.attention(*x, causal=True))(*(x.detach()[None] for x in leaves))
+    assert torch.equal(mapped[0], want)
+    with FlopCounterMode(display=False) as counter:
+        rt.attention(*leaves).sum().backward()
+    assert counter.get_total_flops() == 2 * 2 * 4 * 33 * 70 * (48 + 16 + 3 * 48 + 2 * 16)
+    if device.type == "cpu":
+        testing.assert_snr(rt.attention(*(x.detach().double() for x in leaves), causal=True), want.detach(), 40)
+        torch.library.opcheck(ops.attention.default, tuple(x.detach() for x in leaves))
+        torch.library.opcheck(ops.attention_backward.default, (torch.randn_like(want), *(x.detach() for x in leaves), *ops.attention(*(x.detach() for x in leaves))))
 
 
 def test_a_window_beyond_all_keys_is_none_and_one_of_keys_before_is_a_causal_mask(device):
@@ -209,8 +247,8 @@ def test_each_gradient_alone(device):
 
 
 def test_gradients_match_differences(on_cpu):
-    for lengths, heads in (((3, 4), (4, 2)), ((4, 2), (2, 2))):
-        q, k, v = (x.detach().double().requires_grad_() for x in heads_of("cpu", torch.float32, lengths, heads, 3, 1))
+    for lengths, heads, v_dim in (((3, 4), (4, 2), 3), ((4, 2), (2, 2), 2)):
+        q, k, v = (x.detach().double().requires_grad_() for x in heads_of("cpu", torch.float32, lengths, heads, 3, 1, v_dim))
         for causal, window in ((False, None), (True, None), (False, (1, 0)), (True, (1, None))):
             def call(q, k, v, causal=causal, window=window):
                 return rt.attention(q, k, v, causal=causal, window=window, scale=0.7)
@@ -399,8 +437,8 @@ def test_documents_compiled_cast_kept_and_counted(device):
         assert torch.equal(rt.varlen_attention(*(x.detach().float() for x in leaves), of_queries, of_keys, causal=True), want)
     with FlopCounterMode(display=False) as counter:
         rt.varlen_attention(*leaves, of_queries, of_keys).sum().backward()
-    forward = 4 * 4 * 398 * 398 * 64 // 5
-    assert counter.get_total_flops() == forward + 5 * forward // 2
+    products = 2 * 4 * 398 * 398 * 64
+    assert counter.get_total_flops() == 2 * products // 5 + 5 * products // 5
 
 
 def test_a_graph_takes_other_offsets_in_the_same_memory(on_gpu, device):
@@ -429,8 +467,9 @@ REFUSED = {
     "three dimensions": (lambda q, k, v: rt.attention(q[0], k[0], v[0]), ValueError, "give \\[batch, length, heads, dim\\]"),
     "three dimensions, heads first": (lambda q, k, v: rt.attention(q[0], k[0], v[0], layout="bhsd"), ValueError, "give \\[batch, heads, length, dim\\]"),
     "another batch": (lambda q, k, v: rt.attention(q, k[:1], v[:1]), ValueError, "they differ in length and heads alone"),
-    "narrow values": (lambda q, k, v: rt.attention(q, k, v[..., :32]), ValueError, "narrower or wider than k's: torch.nn.functional"),
-    "other values": (lambda q, k, v: rt.attention(q, k, v[:, 1:]), ValueError, "give v the shape of k"),
+    "no values": (lambda q, k, v: rt.attention(q, k, v[..., :0]), ValueError, "heads of 0 elements; give 1 to 256"),
+    "wide values": (lambda q, k, v: rt.attention(q, k, torch.cat([v] * 5, -1)), ValueError, "heads of 320 elements; give 1 to 256"),
+    "other values": (lambda q, k, v: rt.attention(q, k, v[:, 1:]), ValueError, "they differ in the size of a head alone"),
     "heads that cannot be shared": (lambda q, k, v: rt.attention(q[:, :, :3], k, v), ValueError, "3 heads of q cannot share 2"),
     "no heads": (lambda q, k, v: rt.attention(q, k[:, :, :0], v[:, :, :0]), ValueError, "4 heads of q cannot share 0"),
     "gaps in heads": (lambda q, k, v: rt.attention(q[..., ::2], k[..., ::2], v[..., ::2]), ValueError, "call .contiguous"),

@@ -57,6 +57,11 @@ def test_sdpa_takes_what_torch_takes(device):
             testing.assert_snr(turn(want), found, 35)
     shared = k[:, :1].expand_as(k), v.mT.contiguous().mT  # expanded, and gaps within heads
     testing.assert_snr(by_torch(q, *shared), rt.sdpa(q, *shared), 35)
+    narrow = v[..., :24].clone()
+    for turn in (lambda x: x, lambda x: x[0], lambda x: x.unsqueeze(0).expand(3, *x.shape)):
+        given = [turn(x) for x in (q, k, narrow)]
+        assert (rt.sdpa_refusal(*given) is None) == (device.type == "cpu")
+        testing.assert_snr(by_torch(*given), rt.sdpa(*given), 35)
     with torch.autocast(device.type, dtype=torch.bfloat16):
         assert rt.sdpa_refusal(q.float(), k.float(), v.float()) is None and rt.sdpa(q.float(), k.float(), v.float()).dtype == torch.bfloat16
 
@@ -104,7 +109,8 @@ LEFT = {
     "float32": (lambda q, k, v: ((q.float(), k.float(), v.float()), {}), "torch.float32; the operator takes one of"),
     "two dtypes": (lambda q, k, v: ((q, k, v.half()), {}), "torch.bfloat16, torch.float16; the operator takes one of"),
     "more queries than keys": (lambda q, k, v: ((q, k[:, :, :4], v[:, :, :4]), {"is_causal": True}), "is_causal of more queries than keys"),
-    "narrow values": (lambda q, k, v: ((q, k, v[..., :32]), {}), "heads as wide as query's"),
+    "narrow keys": (lambda q, k, v: ((q, k[..., :32], v), {}), "heads as wide as query's"),
+    "wide values": (lambda q, k, v: ((q, k, torch.cat([v] * 5, -1)), {}), "heads of 1 to 256 elements"),
     "a wide head": (lambda q, k, v: ([torch.cat([x] * 5, -1) for x in (q, k, v)], {}), "heads of 1 to 256 elements"),
     "a broadcast batch": (lambda q, k, v: ((q, k[:1], v[:1]), {}), "the batch is broadcast"),
     "broadcast heads": (lambda q, k, v: ((q, k[:, :1], v[:, :1]), {}), "enable_gqa=True shares those"),
@@ -119,7 +125,7 @@ def test_what_is_left_with_torch_is_said(on_cpu, name):
     make, reason = LEFT[name]
     args, kwargs = make(*operands("cpu"))
     assert reason in rt.sdpa_refusal(*args, **kwargs)
-    if name not in ("two dtypes", "one vector"):  # which torch refuses
+    if name not in ("two dtypes", "one vector", "narrow keys"):  # which torch refuses
         torch.manual_seed(3)
         found = rt.sdpa(*args, **kwargs)
         torch.manual_seed(3)
@@ -169,16 +175,17 @@ SAID = """attention dim=96: 1 FLOP
 
 def test_the_kernels_of_a_device_are_asked(on_cpu, monkeypatch):
     """By the text that explain() gives; the reference does not count."""
-    assert module.no_kernel(96, torch.bfloat16, True, "cpu", True) is None
-    monkeypatch.setattr(module, "explain", lambda op, device, dim, **rest: SAID if dim == 96 else SAID.replace(" x cuda_a", "   cuda_a"))
-    refusal = module.no_kernel(96, torch.float16, True, "cuda:7", True)
+    assert module.no_kernel(96, 96, torch.bfloat16, True, "cpu", True) is None
+    monkeypatch.setattr(module, "explain", lambda op, device, dim, v_dim, **rest: SAID if 96 in (dim, v_dim) else SAID.replace(" x cuda_a", "   cuda_a"))
+    refusal = module.no_kernel(96, 96, torch.float16, True, "cuda:7", True)
     assert refusal == "no kernel of attention on cuda but the reference for heads of 96 torch.float16 (cuda_attention: the kernel has builds for heads of 64 and 128)"
-    assert module.no_kernel(64, torch.float16, True, "cuda:7", True) is None
+    assert module.no_kernel(64, 64, torch.float16, True, "cuda:7", True) is None
+    assert "for heads of 64 and values of 96 torch.float16" in module.no_kernel(64, 96, torch.float16, True, "cuda:7", True)
     compiled = torch.compile(
-        lambda x: x + 1 if module.no_kernel(x.shape[-1], x.dtype, True, "cuda:7", True) is None else x, fullgraph=True, backend="aot_eager", dynamic=True
+        lambda x, y: x + 1 if module.no_kernel(x.shape[-1], y.shape[-1], x.dtype, True, "cuda:7", True) is None else x, fullgraph=True, backend="aot_eager", dynamic=True
     )
-    for dim in (64, 96, 128):
-        assert compiled(torch.zeros(2, dim).half()).mean() == (dim != 96)
+    for dim, v_dim in ((64, 64), (96, 96), (128, 128), (128, 96), (128, 64)):
+        assert compiled(torch.zeros(2, dim).half(), torch.zeros(2, v_dim)).mean() == (96 not in (dim, v_dim))
 
 
 class SelfAttention(torch.nn.Module):
@@ -240,6 +247,8 @@ def test_an_attention_function_of_transformers(device, queries, keys):
             out, _ = rt.hf_attention(Layer(), *call, scaling=0.2)
         assert seen.ours == 0 and len(seen.left) == 1
         testing.assert_snr(want, out, 30)
+    narrow, _ = rt.hf_attention(Layer(), q, k, v[..., :24].clone(), None, scaling=0.2)
+    testing.assert_snr(want[..., :24], narrow, 35)
     full, _ = rt.hf_attention(Layer(), q, k, v, None, is_causal=False)
     testing.assert_snr(by_torch(q, k, v, enable_gqa=True).transpose(1, 2), full, 35)
 

@@ -194,7 +194,7 @@ def _seen(length: int, keys: int, causal: bool, window: tuple[int, int], device:
 def _attention_of_group(
     q: Tensor, k: Tensor, v: Tensor, grad: Tensor, causal: bool, window: tuple[int, int], dtype: torch.dtype, scale: float
 ) -> list[tuple[Tensor, Tensor]]:
-    """Heads [group, length, dim] that share one of keys and values [keys, dim]: the result, its gradients and the log-sum-exp of scores."""
+    """Heads [group, length, dim] that share one of keys [keys, dim] and values [keys, v_dim]: the result, its gradients and the log-sum-exp of scores."""
     (group, length, dim), keys = q.shape, k.shape[0]
     half = 0.5 * torch.finfo(dtype).eps
     least = max(2.0**-126, 0.5 * torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps)
@@ -219,7 +219,7 @@ def _attention_of_group(
 
     d_weights, row = grad @ v.t(), (grad * out).sum(-1, keepdim=True)
     d_scores = weights * (d_weights - row)
-    of_row = 16 * _UNIT * dim**0.5 * (grad.abs() @ v.abs().t() + (grad * out).abs().sum(-1, keepdim=True)) + (grad.abs() * of_out).sum(-1, keepdim=True)
+    of_row = 16 * _UNIT * v.shape[1]**0.5 * (grad.abs() @ v.abs().t() + (grad * out).abs().sum(-1, keepdim=True)) + (grad.abs() * of_out).sum(-1, keepdim=True)
     relative = 2 * (of_score + 2.0**-20 * known.abs()) + of_total + half + 4 * _UNIT
 
     def of_scores(terms: int) -> Tensor:
@@ -248,14 +248,14 @@ def attention(
     scale: float | None = None,
     window: tuple[int, int] = (-1, -1),
 ) -> list[Output]:
-    """Attention of [batch, length, heads, dim], its gradients and its log-sum-exp [batch, heads, length], written out.
+    """Attention of q and k [batch, length, heads, dim] and v [.., v_dim], its gradients and its log-sum-exp [batch, heads, length], written out.
 
     What is allowed is the error models of src/ops/attention/contract.h and backward/contract.h, the errors of o and of the log-sum-exp, which
     backward reads, added to those of backward.
     """
     (batch, _, heads, dim), kv_heads = q.shape, k.shape[2]
     group = heads // kv_heads
-    results = [(torch.empty_like(x), torch.empty_like(x)) for x in (q, q, k, v, grad[..., 0].transpose(1, 2))]
+    results = [(torch.empty_like(x), torch.empty_like(x)) for x in (grad, q, k, v, grad[..., 0].transpose(1, 2))]
     for b in range(batch):
         for h in range(kv_heads):
             own = slice(h * group, (h + 1) * group)

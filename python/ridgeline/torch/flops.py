@@ -54,21 +54,21 @@ def _symmetric(a: Shape, trans_a: bool = False, *_: Any, **__: Any) -> int:
 def _attention(q: Shape, k: Shape, v: Shape, *_: Any, **__: Any) -> int:
     """Two products of every query with every key; a causal mask leaves as many, as torch counts its own."""
     batch, length, heads, dim = q
-    return 4 * batch * heads * length * k[1] * dim
+    return 2 * batch * heads * length * k[1] * (dim + v[-1])
 
 
 def _attention_backward(d_o: Shape, q: Shape, k: Shape, v: Shape, *_: Any, **__: Any) -> int:
-    return 5 * _attention(q, k, v) // 2
+    batch, length, heads, dim = q
+    return 2 * batch * heads * length * k[1] * (3 * dim + 2 * v[-1])
 
 
 def _varlen_attention(q: Shape, k: Shape, v: Shape, q_offsets: Shape, *_: Any, **__: Any) -> int:
     """As if documents were of one length, which only the device knows."""
-    length, heads, dim = q
-    return 4 * heads * length * k[0] * dim // max(q_offsets[0] - 1, 1)
+    return _attention(*(Shape((1, *x)) for x in (q, k, v))) // max(q_offsets[0] - 1, 1)
 
 
 def _varlen_attention_backward(d_o: Shape, q: Shape, k: Shape, v: Shape, o: Shape, lse: Shape, q_offsets: Shape, *_: Any, **__: Any) -> int:
-    return 5 * _varlen_attention(q, k, v, q_offsets) // 2
+    return _attention_backward(*(Shape((1, *x)) for x in (d_o, q, k, v))) // max(q_offsets[0] - 1, 1)
 
 
 def register() -> None:

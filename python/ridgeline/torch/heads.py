@@ -58,8 +58,9 @@ def attention(
     """softmax(scale q k^T) v of every head, with scores and sums in float32 and one rounding of the result.
 
     q              [batch, length, heads, dim], bfloat16 or float16 (float64: on the CPU, by torch); dim from 1 to 256
-    k, v           [batch, length of the keys, kv_heads, dim], of q's dtype; heads is a multiple of kv_heads, and query head h reads
+    k              [batch, length of the keys, kv_heads, dim], of q's dtype; heads is a multiple of kv_heads, and query head h reads
                    head h // (heads // kv_heads): grouped and multi-query attention without copies
+    v              as k, with heads of any size from 1 to 256, which those of the result have, too
     causal         query i of n sees keys up to i + m - n of m: the last query sees all of them (bottom-right). One that sees none is 0
     scale          of the scores; None: 1 / sqrt(dim)
     layout         "bhsd": all three, and the result, are [batch, heads, length, dim] instead
@@ -168,7 +169,8 @@ def varlen_attention(
     """``attention`` of documents that lie behind each other: queries see keys of their own document alone.
 
     q              [tokens, heads, dim], of the dtypes and strides of ``attention``
-    k, v           [tokens of the keys, kv_heads, dim]
+    k              [tokens of the keys, kv_heads, dim]
+    v              as k, with heads of any size from 1 to 256, which those of the result have, too
     cu_seqlens_q   int32 [documents + 1], on q's device: where the queries of each document begin, and where the last ones end. Documents
                    may be empty and of other lengths than their keys; queries before the first and behind the last one are 0
     cu_seqlens_k   the same of the keys

@@ -25,35 +25,29 @@ _SCALES = (torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max)
 
 
 @functools.lru_cache(maxsize=1024)
-def _no_kernel(op: str, dim: int, dtype: torch.dtype, causal: bool, device: str) -> str | None:
-    text = explain(op, device, dim=dim, dtype=dtype, mask="causal" if causal else "full")
+def _no_kernel(op: str, dim: int, v_dim: int, dtype: torch.dtype, causal: bool, device: str) -> str | None:
+    text = explain(op, device, dim=dim, v_dim=v_dim, dtype=dtype, mask="causal" if causal else "full")
     rows = re.findall(r"^  (->|  | x) (\S+) +(.*)$", text, re.M)
     if any(mark != " x" and not name.endswith("reference") for mark, name, _ in rows):
         return None
     kind = torch.device(device).type
     reasons = [f"{name}: {reason}" for _, name, reason in rows if not name.endswith("reference") and not reason.startswith("runs on ")]
-    return f"no kernel of {op} on {kind} but the reference for heads of {dim} {dtype} ({'; '.join(reasons) or 'there is none'})"
-
-
-def _no_kernel_of_both(dim: int, dtype: torch.dtype, causal: bool, device: str, backward: bool) -> str | None:
-    refusal = _no_kernel("attention", dim, dtype, causal, device)
-    return _no_kernel("attention_backward", dim, dtype, causal, device) if refusal is None and backward else refusal
+    values = "" if v_dim == dim else f" and values of {v_dim}"
+    return f"no kernel of {op} on {kind} but the reference for heads of {dim}{values} {dtype} ({'; '.join(reasons) or 'there is none'})"
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def kernel_dims(dtype: torch.dtype, causal: bool, device: str, backward: bool) -> tuple[int, ...]:
-    """The heads that kernels of a device take: for a trace, where the size of a head may be a symbol."""
-    return tuple(dim for dim in range(1, _LARGEST_DIM + 1) if _no_kernel_of_both(dim, dtype, causal, device, backward) is None)
+def _no_kernel_of_both(dim: int, v_dim: int, dtype: torch.dtype, causal: bool, device: str, backward: bool) -> str | None:
+    refusal = _no_kernel("attention", dim, v_dim, dtype, causal, device)
+    return _no_kernel("attention_backward", dim, v_dim, dtype, causal, device) if refusal is None and backward else refusal
 
 
-def no_kernel(dim: int, dtype: torch.dtype, causal: bool, device: str, backward: bool) -> str | None:
+def no_kernel(dim: int, v_dim: int, dtype: torch.dtype, causal: bool, device: str, backward: bool) -> str | None:
     """Why no kernel of the device runs such heads; the reference, which computes on the host, does not count."""
-    if not torch.compiler.is_compiling():
-        return _no_kernel_of_both(dim, dtype, causal, device, backward)
-    for one in kernel_dims(dtype, causal, device, backward):
-        if one == dim:
-            return None
-    return "no kernel of the device but the reference takes such heads"
+    if torch.compiler.is_compiling():  # sizes may be symbols, of which a range makes numbers
+        dim, v_dim = len(range(dim)), len(range(v_dim))
+    refusal: str | None = _no_kernel_of_both(dim, v_dim, dtype, causal, device, backward)
+    return refusal
 
 
 def _dtype_refusal(*tensors: torch.Tensor) -> str | None:
@@ -73,9 +67,9 @@ def _shapes(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> str:
 def _shape_refusal(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, enable_gqa: bool) -> str | None:
     if not query.dim() == key.dim() == value.dim() or query.dim() < 2:
         return f"{_shapes(query, key, value)}: numbers of dimensions differ, or are below 2"
-    if key.shape != value.shape or query.shape[-1] != key.shape[-1]:
-        return f"{_shapes(query, key, value)}: the operator takes key and value of one shape, with heads as wide as query's"
-    if not 1 <= query.shape[-1] <= _LARGEST_DIM:
+    if key.shape[:-1] != value.shape[:-1] or query.shape[-1] != key.shape[-1]:
+        return f"{_shapes(query, key, value)}: the operator takes key and value of one length and as many heads, and key with heads as wide as query's"
+    if not all(1 <= x.shape[-1] <= _LARGEST_DIM for x in (query, value)):
         return f"{_shapes(query, key, value)}: the operator takes heads of 1 to {_LARGEST_DIM} elements"
     if query.shape[:-3] != key.shape[:-3]:
         return f"{_shapes(query, key, value)}: the batch is broadcast"
@@ -125,7 +119,7 @@ def _refusal(
     if device.type != "cuda":
         return f"device {device}; the operator runs on the CPU and on CUDA devices"
     backward = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
-    return no_kernel(query.shape[-1], autocast_dtype(device.type) or query.dtype, causal, str(device), backward)
+    return no_kernel(query.shape[-1], value.shape[-1], autocast_dtype(device.type) or query.dtype, causal, str(device), backward)
 
 
 # ---- The call
@@ -159,7 +153,7 @@ def _ours(
 ) -> torch.Tensor:
     heads = (_readable(_four(x)) for x in (query, key, value))
     out = attention(*heads, causal=causal, scale=scale, layout="bhsd", window=window)
-    return out if query.dim() == 4 else out.reshape(query.shape)
+    return out if query.dim() == 4 else out.reshape(*query.shape[:-1], value.shape[-1])
 
 
 def _unequal(query: torch.Tensor, key: torch.Tensor) -> str | None:
@@ -198,8 +192,8 @@ def sdpa(
 ) -> torch.Tensor:
     """torch.nn.functional.scaled_dot_product_attention, by ``attention`` where that has what is asked for, else by torch's own function.
 
-    Left with torch are attn_mask, dropout_p > 0, dtypes but bfloat16 and float16, values of another width than keys, heads beyond 256 elements,
-    batches and heads that are broadcast, is_causal of more queries than keys, and on a GPU heads that no kernel takes. ``sdpa_refusal`` says why
+    Left with torch are attn_mask, dropout_p > 0, dtypes but bfloat16 and float16, heads beyond 256 elements, batches and heads that are
+    broadcast, is_causal of more queries than keys, and on a GPU heads that no kernel takes. ``sdpa_refusal`` says why
     a call is, ``with use_sdpa(strict=True)`` makes it an error, and ``use_sdpa`` counts both kinds. is_causal means what it means in torch:
     query i sees keys up to i. The result lies in memory as [batch, length, heads, dim]. What the operator cannot read where it lies (expanded
     tensors, gaps within heads) is copied.

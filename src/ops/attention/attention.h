@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +28,7 @@ enum Param : std::size_t {
   kKeysLeft,
   kKeysRight,
   kDocuments,
+  kVDim,
   kParamCount
 };
 // Positions among the operands; behind these the offsets of packed documents, where a case has any, and the outputs.
@@ -45,7 +48,8 @@ struct Range {
 };
 
 struct Shape {
-  std::int64_t batch = 0, heads = 0, kv_heads = 0, q_len = 0, k_len = 0, dim = 0;
+  std::int64_t batch = 0, heads = 0, kv_heads = 0, q_len = 0, k_len = 0;
+  std::int64_t dim = 0, v_dim = 0;  // of the heads of q and k, and of v and o
   DType dtype = DType::kBf16;
   Window window;               // a causal mask is a right of 0
   double scale = 1;            // of a score, where a call is at hand
@@ -77,7 +81,8 @@ inline Window window_of(bool causal, std::int64_t left, std::int64_t right, std:
 
 inline Shape shape_of(const Problem& problem) {
   const std::vector<std::int64_t>& v = problem.values;
-  Shape s{v[kBatch], v[kHeads], v[kKvHeads], v[kQLen], v[kKLen], v[kDim], kDtypes[static_cast<std::size_t>(v[kDtype])]};
+  Shape s{v[kBatch], v[kHeads], v[kKvHeads], v[kQLen], v[kKLen], v[kDim], v[kVDim] == 0 ? v[kDim] : v[kVDim]};
+  s.dtype = kDtypes[static_cast<std::size_t>(v[kDtype])];
   s.window = window_of(v[kMask] == 1, v[kKeysLeft] - 1, v[kKeysRight] - 1, s.q_len, s.k_len);
   s.documents = v[kDocuments];
   return s;
@@ -109,7 +114,7 @@ inline Shape shape_of(const Problem& problem, const Arguments& arguments) {
 inline double usual_scale(std::int64_t dim) { return 1 / std::sqrt(static_cast<double>(dim)); }
 
 // Checks that forward and backward share; `op` is the operator that an error names.
-Status check_heads(std::string_view where, std::int64_t heads, std::int64_t kv_heads, std::int64_t dim);
+Status check_heads(std::string_view where, const Shape& shape);
 Status check_inputs(std::string_view op, const TensorView& q, const TensorView& k, const TensorView& v,
                     const TensorView& log_sum_exp, std::optional<double> scale);
 Status check_window(std::string_view where, std::int64_t left, std::int64_t right);
@@ -118,9 +123,19 @@ Status check_offsets(std::string_view op, const TensorView& q_offsets, const Ten
 void add_offsets(Problem& problem);  // operands, where the case has documents
 // The parameters of a mask, one way to write each: a right of 0 is a causal mask. Lengths are there already.
 void set_mask(Call& call, bool causal, std::int64_t left, std::int64_t right);
+// The sizes of a case, of its inputs.
+void set_sizes(Call& call, const TensorView& q, const TensorView& k, const TensorView& v);
+Status check_rows(std::string_view op, std::string_view name, const TensorView& view, const TensorView& q,
+                  const TensorView& v);
 Status check_like(std::string_view op, std::string_view name, const TensorView& view, std::string_view other_name,
                   const TensorView& other);
 std::vector<record::ParamInfo> params();
+// A case with its parameters checked, whose v_dim is 0 where it is dim: operands and scalars are still to come.
+Result<Problem> bind_sizes(std::string_view op, std::span<const record::ParamInfo> params,
+                           const record::Case& requested);
+// v_dim as it is, for launch plans.
+void plan_values(const Problem& problem, std::span<const TensorView> operands,
+                 std::map<std::string, std::int64_t>& facts);
 bool excuses(const Problem& problem, numerics::Family family);
 // Pairs of a query and a key that it sees; of packed documents as if they were of one length.
 double visible_pairs(const Shape& shape);
@@ -132,8 +147,10 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
-// Words of cases in a window, and of packed documents, to check forward and backward by.
+// Words of cases in a window, of packed documents, and of values of another size than keys, to check forward and
+// backward by.
 std::span<const std::string_view> window_cases();
 std::span<const std::string_view> document_cases();
+std::span<const std::string_view> value_cases();
 
 }  // namespace ridge::ops::attention

@@ -29,6 +29,7 @@ std::vector<record::Case> check_cases() {
   }
   for (const std::string_view words : window_cases()) cases.push_back(make_case(words));
   for (const std::string_view words : document_cases()) cases.push_back(make_case(words));
+  for (const std::string_view words : value_cases()) cases.push_back(make_case(words));
   return cases;
 }
 
@@ -80,6 +81,22 @@ std::span<const std::string_view> document_cases() {
       "heads=2 kv_heads=1 q_len=0 k_len=9 dim=64 documents=2",
       "heads=2 kv_heads=1 q_len=9 k_len=0 dim=64 documents=2",
       "heads=1 kv_heads=1 q_len=260 k_len=390 dim=128 documents=3"};
+  return kWords;
+}
+
+// Narrower and wider than those of keys, around vectors and tiles, under every mask.
+std::span<const std::string_view> value_cases() {
+  static constexpr std::string_view kWords[] = {
+      "heads=2 kv_heads=1 q_len=300 k_len=300 dim=192 v_dim=128 mask=causal",
+      "heads=2 kv_heads=2 q_len=70 k_len=390 dim=192 v_dim=128 dtype=f16",
+      "heads=4 kv_heads=2 q_len=129 k_len=257 dim=192 v_dim=128 mask=causal keys_left=65",
+      "heads=2 kv_heads=1 q_len=300 k_len=300 dim=192 v_dim=128 mask=causal documents=5",
+      "batch=2 heads=2 kv_heads=1 q_len=33 k_len=65 dim=64 v_dim=128 keys_left=8 keys_right=20",
+      "heads=2 kv_heads=1 q_len=100 k_len=37 dim=128 v_dim=64 dtype=f16 mask=causal",
+      "heads=3 kv_heads=1 q_len=40 k_len=70 dim=13 v_dim=33 documents=2",
+      "heads=1 kv_heads=1 q_len=9 k_len=7 dim=256 v_dim=1",
+      "heads=1 kv_heads=1 q_len=9 k_len=7 dim=1 v_dim=256 mask=causal",
+      "heads=2 kv_heads=1 q_len=3 k_len=0 dim=192 v_dim=128"};
   return kWords;
 }
 

@@ -12,9 +12,10 @@
 //           the same mask with the document's own lengths for q_len and k_len. Documents may be empty; rows of none are
 //           as queries that see no key. The host never reads offsets for a GPU, and no bound of lengths is needed:
 //           tiles are cut on the device, by a launch of one block in front of the kernel.
-// Shapes    q, o [batch, q_len, heads, dim]; k, v [batch, k_len, kv_heads, dim]; log_sum_exp [batch, heads, q_len].
-//           heads is a multiple of kv_heads: query head h reads head h / (heads / kv_heads) of k and v. Any size from
-//           0, dim from 1 to 256. A row that sees no key has o = 0 and a log-sum-exp of -infinity.
+// Shapes    q [batch, q_len, heads, dim]; k [batch, k_len, kv_heads, dim]; v [batch, k_len, kv_heads, v_dim];
+//           o [batch, q_len, heads, v_dim]; log_sum_exp [batch, heads, q_len]. heads is a multiple of kv_heads: query
+//           head h reads head h / (heads / kv_heads) of k and v. Any size from 0, dim and v_dim each from 1 to 256. A
+//           row that sees no key has o = 0 and a log-sum-exp of -infinity.
 // Dtypes    q, k, v and o the same one of bf16, f16; log_sum_exp f32.
 // Layout    The last dimension is contiguous; the others may have any strides and order, so [batch, heads, length, dim]
 // and
@@ -35,8 +36,8 @@
 //           infinite or NaN v may be NaN in rows that see keys of the same 128, of a matrix-unit kernel, and in rows
 //           whose window, or document, ends within 320 keys of it.
 // Same bits Always, whatever the number of threads.
-// Cost      4 dim FLOP per pair of a query and a key it sees, per head (of packed documents: as if they were of one
-//           length); traffic: q, k, v, o and log_sum_exp once.
+// Cost      2 (dim + v_dim) FLOP per pair of a query and a key it sees, per head (of packed documents: as if they were
+//           of one length); traffic: q, k, v, o and log_sum_exp once.
 // Streams   As gemm's.
 // Backward  attention_backward (backward/contract.h), from q, k, v, o and log_sum_exp.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, scale, window, null or overlapping memory, with the values;
@@ -46,7 +47,8 @@
 //
 // Window    Keys before and after its own place that a query sees, from 0; -1: all of them. `causal` is a right end of
 //           0 and narrows a wider one. A window that reaches beyond all keys is the same call as none.
-// Scale     1 / sqrt(dim) unless the call gives another: any finite number above 0. It is a scalar of the call, so no
+// Scale     1 / sqrt(dim), whatever v_dim is, unless the call gives another: any finite number above 0. It is a scalar
+// of the call, so no
 //           choice and no prepared launch is kept by it.
 #pragma once
 

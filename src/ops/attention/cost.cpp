@@ -33,8 +33,8 @@ record::Cost cost(const Problem& problem) {
   for (const OperandSpec& operand : problem.operands) {
     cost.bytes += static_cast<double>(size_bytes(operand.dtype, operand.element_count()));
   }
-  cost.flop =
-      4 * static_cast<double>(s.dim) * static_cast<double>(s.batch) * static_cast<double>(s.heads) * visible_pairs(s);
+  cost.flop = 2 * static_cast<double>(s.dim + s.v_dim) * static_cast<double>(s.batch) * static_cast<double>(s.heads) *
+              visible_pairs(s);
   return cost;
 }
 

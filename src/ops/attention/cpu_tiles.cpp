@@ -34,14 +34,18 @@ class Worker {
  public:
   Worker(const Shape& s, const Operands& operands)
       : s_(s), operands_(operands), step_(best_step()), row_(static_cast<std::size_t>(s.dim)) {
-    tile_.dim = (s.dim + kVector - 1) / kVector * kVector;
-    const auto part = static_cast<std::size_t>(tile_.dim * kTileKeys);
-    memory_.assign(4 * part, 0.0f);
+    tile_.dim = whole_vectors(s.dim);
+    tile_.v_dim = whole_vectors(s.v_dim);
+    const auto rows = static_cast<std::size_t>(tile_.dim * kTileRows),
+               keys = static_cast<std::size_t>(tile_.dim * kTileKeys);
+    const auto values = static_cast<std::size_t>(tile_.v_dim * kTileKeys),
+               sums = static_cast<std::size_t>(tile_.v_dim * kTileRows);
+    memory_.assign(rows + keys + values + sums, 0.0f);
     tile_.scale = static_cast<float>(s.scale);
     tile_.q = memory_.data();
-    tile_.k = tile_.q + part;
-    tile_.v = tile_.k + part;
-    tile_.o = tile_.v + part;
+    tile_.k = tile_.q + rows;
+    tile_.v = tile_.k + keys;
+    tile_.o = tile_.v + values;
   }
 
   void run(const Sequence& in, std::int64_t h, std::int64_t first) {
@@ -49,7 +53,7 @@ class Worker {
     for (std::int64_t r = 0; r < rows; ++r) {
       float* const q = tile_.q + r * tile_.dim;
       numerics::to_float(s_.dtype, row_of(operands_.q, in.batch, in.first_query + first + r, h), q, s_.dim);
-      std::fill_n(tile_.o + r * tile_.dim, tile_.dim, 0.0f);
+      std::fill_n(tile_.o + r * tile_.v_dim, tile_.v_dim, 0.0f);
       tile_.maximum[r] = -kInfinity;
       tile_.sum[r] = 0.0f;
     }
@@ -70,13 +74,14 @@ class Worker {
  private:
   void load_keys(const Sequence& in, std::int64_t kv_head, std::int64_t first) {
     for (std::int64_t j = 0; j < kTileKeys; ++j) {
-      float* const v = tile_.v + j * tile_.dim;
+      float* const v = tile_.v + j * tile_.v_dim;
       if (first + j >= in.shape.k_len) {
-        for (std::int64_t c = 0; c < s_.dim; ++c) tile_.k[c * kTileKeys + j] = v[c] = 0.0f;
+        for (std::int64_t c = 0; c < s_.dim; ++c) tile_.k[c * kTileKeys + j] = 0.0f;
+        std::fill_n(v, s_.v_dim, 0.0f);
         continue;
       }
       const std::int64_t key = in.first_key + first + j;
-      numerics::to_float(s_.dtype, row_of(operands_.v, in.batch, key, kv_head), v, s_.dim);
+      numerics::to_float(s_.dtype, row_of(operands_.v, in.batch, key, kv_head), v, s_.v_dim);
       numerics::to_float(s_.dtype, row_of(operands_.k, in.batch, key, kv_head), row_.data(), s_.dim);
       for (std::int64_t c = 0; c < s_.dim; ++c) tile_.k[c * kTileKeys + j] = row_[static_cast<std::size_t>(c)];
     }
@@ -85,9 +90,9 @@ class Worker {
   void finish(const Sequence& in, std::int64_t h, std::int64_t first, std::int64_t r) {
     const std::int64_t query = in.first_query + first + r;
     const float sum = tile_.sum[r];
-    float* const o = tile_.o + r * tile_.dim;
-    for (std::int64_t c = 0; c < s_.dim; ++c) o[c] = sum == 0.0f ? 0.0f : o[c] / sum;
-    numerics::from_float(s_.dtype, o, const_cast<void*>(row_of(operands_.o, in.batch, query, h)), s_.dim);
+    float* const o = tile_.o + r * tile_.v_dim;
+    for (std::int64_t c = 0; c < s_.v_dim; ++c) o[c] = sum == 0.0f ? 0.0f : o[c] / sum;
+    numerics::from_float(s_.dtype, o, const_cast<void*>(row_of(operands_.o, in.batch, query, h)), s_.v_dim);
     const TensorView& sums = operands_.log_sum_exp;
     static_cast<float*>(sums.data)[in.batch * sums.stride[0] + h * sums.stride[1] + query] =
         sum == 0.0f ? -kInfinity : tile_.maximum[r] + std::log(sum);

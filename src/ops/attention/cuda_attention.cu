@@ -76,6 +76,9 @@ expression = "max(keys_left, keys_right) > 0 || packed"
 expression = "dim == 64 || dim == 128"
 reason = "the kernel has builds for heads of 64 and 128"
 [[needs]]
+expression = "v_dim == dim"
+reason = "the kernel has no build for heads of v of another size"
+[[needs]]
 expression = "k_len > 0"
 reason = "there is nothing to multiply"
 [[needs]]

@@ -11,14 +11,15 @@
 
 namespace ridge::ops::attention {
 
-Status check_heads(std::string_view where, std::int64_t heads, std::int64_t kv_heads, std::int64_t dim) {
-  if (kv_heads < 1 || heads % kv_heads != 0) {
+Status check_heads(std::string_view where, const Shape& s) {
+  if (s.kv_heads < 1 || s.heads % s.kv_heads != 0) {
     return with_hint(
-        invalid("{}: {} query heads cannot share {} heads of k and v", where, heads, kv_heads),
+        invalid("{}: {} query heads cannot share {} heads of k and v", where, s.heads, s.kv_heads),
         "give a number of query heads that is a multiple of that of k and v, of which there is at least one");
   }
-  if (dim < 1 || dim > kLargestDim) {
-    return with_hint(invalid("{}: a head dimension of {} is not possible", where, dim),
+  for (const auto& [dim, of] : {std::pair{s.dim, "head"}, {s.v_dim, "value head"}}) {
+    if (dim >= 1 && dim <= kLargestDim) continue;
+    return with_hint(invalid("{}: a {} dimension of {} is not possible", where, of, dim),
                      fmt::format("give 1 to {}", kLargestDim));
   }
   return ok_status();
@@ -39,6 +40,17 @@ void set_mask(Call& call, bool causal, std::int64_t left, std::int64_t right) {
   call.values[kKeysRight] = causal ? 0 : window.right + 1;
 }
 
+void set_sizes(Call& call, const TensorView& q, const TensorView& k, const TensorView& v) {
+  call.values[kBatch] = q.shape[0];
+  call.values[kHeads] = q.shape[2];
+  call.values[kKvHeads] = k.shape[2];
+  call.values[kQLen] = q.shape[1];
+  call.values[kKLen] = k.shape[1];
+  call.values[kDim] = q.shape[3];
+  call.values[kVDim] = v.shape[3] == q.shape[3] ? 0 : v.shape[3];
+  call.values[kDtype] = index_of(kDtypes, q.dtype);
+}
+
 // What forward and backward ask of the inputs of the forward, and of its log-sum-exp.
 Status check_inputs(std::string_view op, const TensorView& q, const TensorView& k, const TensorView& v,
                     const TensorView& log_sum_exp, std::optional<double> scale) {
@@ -48,10 +60,11 @@ Status check_inputs(std::string_view op, const TensorView& q, const TensorView& 
   if (index_of(kDtypes, q.dtype) < 0) {
     return with_hint(invalid("{}: q is {}; this dtype is not supported", op, q.describe()), "give bf16 or f16");
   }
-  RIDGE_CHECK_OK(check_heads(op, q.shape[2], k.shape[2], q.shape[3]));
+  RIDGE_CHECK_OK(check_heads(op, {q.shape[0], q.shape[2], k.shape[2], q.shape[1], k.shape[1], q.shape[3], v.shape[3]}));
   const std::int64_t keys[] = {q.shape[0], k.shape[1], k.shape[2], q.shape[3]};
   RIDGE_CHECK_OK(check_shape(op, "k", k, q.dtype, keys, "give k the batch, dim and dtype of q"));
-  RIDGE_CHECK_OK(check_shape(op, "v", v, q.dtype, keys, "give v the shape and dtype of k"));
+  const std::int64_t values[] = {q.shape[0], k.shape[1], k.shape[2], v.shape[3]};
+  RIDGE_CHECK_OK(check_shape(op, "v", v, q.dtype, values, "give v the batch, length, heads and dtype of k"));
   const std::int64_t sums[] = {q.shape[0], q.shape[2], q.shape[1]};
   RIDGE_CHECK_OK(check_shape(op, "log_sum_exp", log_sum_exp, DType::kF32, sums, "it is [batch, heads, q_len]"));
   RIDGE_CHECK_OK(check_layout(op, "log_sum_exp", log_sum_exp, 3, "give contiguous rows"));
@@ -60,6 +73,14 @@ Status check_inputs(std::string_view op, const TensorView& q, const TensorView& 
                      "give a finite number above 0, or none for 1 / sqrt(dim)");
   }
   return ok_status();
+}
+
+// Rows of q with the dim of v: o and its gradient.
+Status check_rows(std::string_view op, std::string_view name, const TensorView& view, const TensorView& q,
+                  const TensorView& v) {
+  TensorView rows = q;
+  rows.shape[3] = v.shape[3];
+  return check_like(op, name, view, "q, with the dim of v", rows);
 }
 
 // A tensor with the shape and dtype of another: rows of heads, in any order of dimensions.
@@ -82,7 +103,25 @@ std::vector<record::ParamInfo> params() {
           {"mask", "full", "causal: the last query sees every key, the one before it one less", {"full", "causal"}},
           {"keys_left", "0", "that a query sees up to its own place: window_left + 1; 0: all", {}},
           {"keys_right", "0", "from its own place on: window_right + 1; 0: all, or one with a causal mask", {}},
-          {"documents", "0", "packed in a batch of one sequence, by offsets; 0: the sequence is one", {}}};
+          {"documents", "0", "packed in a batch of one sequence, by offsets; 0: the sequence is one", {}},
+          {"v_dim", "0", "of a head of v and o; 0: dim", {}}};
+}
+
+Result<Problem> bind_sizes(std::string_view op, std::span<const record::ParamInfo> params,
+                           const record::Case& requested) {
+  RIDGE_TRY(problem, bind_params(op, params, with_dtype_names(requested, {"dtype"})));
+  if (problem.values[kVDim] == problem.values[kDim]) {
+    problem.values[kVDim] = 0;
+    problem.problem_case.set("v_dim", "0");
+  }
+  const Shape s = shape_of(problem);
+  RIDGE_CHECK_OK(check_heads(problem.problem_case.text(), s));
+  RIDGE_CHECK_OK(check_documents(problem.problem_case.text(), s.documents, s.batch));
+  return problem;
+}
+
+void plan_values(const Problem& problem, std::span<const TensorView>, std::map<std::string, std::int64_t>& facts) {
+  facts["v_dim"] = shape_of(problem).v_dim;
 }
 
 // Their scores reach thousands and millions, where one rounding in fp32 changes a weight by more than itself.
@@ -97,7 +136,7 @@ Status check_args(const Args& args) {
   RIDGE_CHECK_OK(check_inputs("attention", args.q, args.k, args.v, args.log_sum_exp, args.scale));
   RIDGE_CHECK_OK(check_window("attention", args.window_left, args.window_right));
   RIDGE_CHECK_OK(check_offsets("attention", args.q_offsets, args.k_offsets, args.q.shape[0]));
-  RIDGE_CHECK_OK(check_like("attention", "o", args.o, "q", args.q));
+  RIDGE_CHECK_OK(check_rows("attention", "o", args.o, args.q, args.v));
   const NamedView named_q{"q", &args.q}, named_k{"k", &args.k}, named_v{"v", &args.v},
       sum{"log_sum_exp", &args.log_sum_exp}, q_offsets{"q_offsets", &args.q_offsets},
       k_offsets{"k_offsets", &args.k_offsets};
@@ -106,16 +145,13 @@ Status check_args(const Args& args) {
 }
 
 Result<Problem> bind(const record::Case& requested) {
-  RIDGE_TRY(problem, bind_params("attention", params(), with_dtype_names(requested, {"dtype"})));
+  RIDGE_TRY(problem, bind_sizes("attention", params(), requested));
   const Shape s = shape_of(problem);
-  RIDGE_CHECK_OK(check_heads(problem.problem_case.text(), s.heads, s.kv_heads, s.dim));
-  RIDGE_CHECK_OK(check_documents(problem.problem_case.text(), s.documents, s.batch));
-  const std::vector<std::int64_t> rows = {s.batch, s.q_len, s.heads, s.dim},
-                                  keys = {s.batch, s.k_len, s.kv_heads, s.dim};
-  problem.operands = {
-      {"q", s.dtype, rows, false, false}, {"k", s.dtype, keys, false, false}, {"v", s.dtype, keys, false, false}};
+  problem.operands = {{"q", s.dtype, {s.batch, s.q_len, s.heads, s.dim}, false, false},
+                      {"k", s.dtype, {s.batch, s.k_len, s.kv_heads, s.dim}, false, false},
+                      {"v", s.dtype, {s.batch, s.k_len, s.kv_heads, s.v_dim}, false, false}};
   add_offsets(problem);
-  problem.operands.push_back({"o", s.dtype, rows, true, false});
+  problem.operands.push_back({"o", s.dtype, {s.batch, s.q_len, s.heads, s.v_dim}, true, false});
   problem.operands.push_back({"log_sum_exp", DType::kF32, {s.batch, s.heads, s.q_len}, true, false});
   const double usual = usual_scale(s.dim);
   problem.scalars = {{"scale", "of the scores", record::Scalar::f64(usual), usual / 4, usual * 2}};
@@ -161,13 +197,7 @@ Result<Call> make_call(const Args& args) {
   RIDGE_CHECK_OK(check_args(args));
   Call call;
   call.values.resize(kParamCount);
-  call.values[kBatch] = args.q.shape[0];
-  call.values[kHeads] = args.q.shape[2];
-  call.values[kKvHeads] = args.k.shape[2];
-  call.values[kQLen] = args.q.shape[1];
-  call.values[kKLen] = args.k.shape[1];
-  call.values[kDim] = args.q.shape[3];
-  call.values[kDtype] = index_of(kDtypes, args.q.dtype);
+  set_sizes(call, args.q, args.k, args.v);
   set_mask(call, args.causal, args.window_left, args.window_right);
   call.values[kDocuments] = args.q_offsets.rank == 0 ? 0 : args.q_offsets.shape[0] - 1;
   for (const TensorView* view :
@@ -197,6 +227,7 @@ Operator describe() {
   op.cases = cases;
   op.vary = vary;
   op.excuses = excuses;
+  op.plan_values = plan_values;
   op.backward =
       Backward{"attention_backward", {"q", "k", "v", "q_offsets", "k_offsets", "o", "log_sum_exp"}, backward_call};
   return op;

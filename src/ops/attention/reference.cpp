@@ -93,7 +93,7 @@ void append_output_row(const Shape& s, const Row& row, const Rows& v, std::int64
   // dtype they are rounded to its smallest step.
   const double least_step = numerics::ulp(s.dtype, 0.0) * row.unit,
                least = std::max(kNormal * row.unit, least_step / 2);
-  for (std::int64_t c = 0; c < s.dim; ++c) {
+  for (std::int64_t c = 0; c < v.dim; ++c) {
     double sum = 0, magnitude = 0, square = 0, values = 0, lost = 0, of_steps = 0;
     for (std::size_t j = 0; j < row.weights.size(); ++j) {
       const double weight = row.weights[j], value = v.at(b, row.keys[j], h)[c];
@@ -147,7 +147,7 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
   RIDGE_TRY(documents, documents_of(problem, operands));
   const Rows q{numerics::to_doubles(operands[kQ]), s.q_len, s.heads, s.dim};
   const Rows k{numerics::to_doubles(operands[kK]), s.k_len, s.kv_heads, s.dim};
-  const Rows v{numerics::to_doubles(operands[kV]), s.k_len, s.kv_heads, s.dim};
+  const Rows v{numerics::to_doubles(operands[kV]), s.k_len, s.kv_heads, s.v_dim};
   std::vector<ReferenceOutput> outputs(2);
   std::vector<Row> rows;  // of a batch element, by query and head
   for (std::int64_t b = 0; b < s.batch; ++b) {

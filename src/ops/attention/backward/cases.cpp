@@ -27,7 +27,7 @@ std::vector<record::Case> check_cases() {
       cases.push_back(make_case(fmt::format("{} mask={}", sizes, mask)));
     }
   }
-  for (const auto& words : {attention::window_cases(), attention::document_cases()}) {
+  for (const auto& words : {attention::window_cases(), attention::document_cases(), attention::value_cases()}) {
     for (std::size_t i = 0; i < words.size(); ++i) {
       cases.push_back(make_case(fmt::format("{} deterministic={}", words[i], i / 2 % 2)));
     }

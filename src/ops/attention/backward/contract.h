@@ -7,25 +7,26 @@
 // over the pairs of a query and a key that it sees; the sums of dk and dv are also over the query heads of a group. L
 // and o are what `attention` wrote. There is no gradient through the log-sum-exp.
 //
-// Shapes    q, o, d_o, d_q [batch, q_len, heads, dim]; k, v, d_k, d_v [batch, k_len, kv_heads, dim];
-//           log_sum_exp [batch, heads, q_len]. Heads, lengths and dim as attention's.
+// Shapes    q, d_q [batch, q_len, heads, dim]; o, d_o [batch, q_len, heads, v_dim]; k, d_k [batch, k_len, kv_heads,
+//           dim]; v, d_v [batch, k_len, kv_heads, v_dim]; log_sum_exp [batch, heads, q_len]. Heads, lengths, dim and
+//           v_dim as attention's.
 // Dtypes    All the same one of bf16, f16; log_sum_exp f32.
 // Layout    As attention's: the last dimension contiguous, any strides and order of the others.
 // Aliasing  No output may overlap an input or another output.
 // Numerics  Products and sums in fp32; p and ds may be rounded to the dtype before they are multiplied; each gradient
 // is
 //           rounded once. With u, r, S and e of attention, e'[i] = e[i] + 2^-20 |L[i]|, and
-//           f[i,j] = 16 u sqrt(dim) (sum |do||v| + sum |do||o|): |dv - exact| <= sum_i (2 e' + r + 8 u sqrt(n)) p |do|,
-//           |dq - exact| <= scale sum_j ((2 e' + r + 4 u + 8 u sqrt(n)) |ds| + p f) |k|, dk likewise; each plus half an
-//           ulp, n the number of terms, and where p or ds are too small for a relative error t = max(2^-126, half the
-//           dtype's smallest step): t sum |do| of dv, scale sum (t + 2^-126 |do v - do o|) |k| of dq.
+//           f[i,j] = 16 u sqrt(v_dim) (sum |do||v| + sum |do||o|): |dv - exact| <= sum_i (2 e' + r + 8 u sqrt(n)) p
+//           |do|, |dq - exact| <= scale sum_j ((2 e' + r + 4 u + 8 u sqrt(n)) |ds| + p f) |k|, dk likewise; each plus
+//           half an ulp, n the number of terms, and where p or ds are too small for a relative error t = max(2^-126,
+//           half the dtype's smallest step): t sum |do| of dv, scale sum (t + 2^-126 |do v - do o|) |k| of dq.
 // NaN, Inf  A row whose log-sum-exp is -infinity weighs every key with zero. What is not finite in a row of q, o, d_o
 // or
 //           log_sum_exp may make dk and dv of its group's head NaN, and dq of that row; in a row of k or v, dq of every
 //           query of the head. Other heads keep their values.
 // Same bits On a CPU always, whatever the number of threads; on a GPU always of dk and dv, of dq with `deterministic`.
-// Cost      10 dim FLOP per pair of a query and a key it sees, per head; traffic: every operand once. Scratch memory on
-//           a GPU: 4 dim + 8 bytes per query and query head.
+// Cost      2 (3 dim + 2 v_dim) FLOP per pair of a query and a key it sees, per head; traffic: every operand once.
+//           Scratch memory on a GPU: 4 dim + 8 bytes per query and query head.
 // Streams   As gemm's.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, with the values.
 //

@@ -10,8 +10,8 @@ record::Cost cost(const Problem& problem) {
   for (const OperandSpec& operand : problem.operands) {
     cost.bytes += static_cast<double>(size_bytes(operand.dtype, operand.element_count()));
   }
-  cost.flop = 10 * static_cast<double>(s.dim) * static_cast<double>(s.batch) * static_cast<double>(s.heads) *
-              attention::visible_pairs(s);
+  cost.flop = 2 * static_cast<double>(3 * s.dim + 2 * s.v_dim) * static_cast<double>(s.batch) *
+              static_cast<double>(s.heads) * attention::visible_pairs(s);
   return cost;
 }
 

@@ -36,20 +36,23 @@ struct Operands {
 class Worker {
  public:
   Worker(const Shape& s, const Operands& operands)
-      : s_(s), operands_(operands), kernels_(best_kernels()), row_(static_cast<std::size_t>(s.dim)) {
-    tile_.dim = (s.dim + kVector - 1) / kVector * kVector;
+      : s_(s), operands_(operands), kernels_(best_kernels()), row_(static_cast<std::size_t>(s.v_dim)) {
+    tile_.dim = attention::whole_vectors(s.dim);
+    tile_.v_dim = attention::whole_vectors(s.v_dim);
     tile_.scale = static_cast<float>(s.scale);
-    const auto rows = static_cast<std::size_t>(kTileRows * tile_.dim),
-               keys = static_cast<std::size_t>(kTileKeys * tile_.dim),
-               pairs = static_cast<std::size_t>(kTileRows * kTileKeys);
-    memory_.assign(3 * rows + 5 * keys + 2 * pairs, 0.0f);
+    const std::int64_t pairs = kTileRows * kTileKeys;
+    memory_.assign(static_cast<std::size_t>((2 * kTileRows + 3 * kTileKeys) * tile_.dim +
+                                            (kTileRows + 2 * kTileKeys) * tile_.v_dim + 2 * pairs),
+                   0.0f);
     float* next = memory_.data();
-    const auto take = [&](std::size_t count) {
+    const auto take = [&](std::int64_t count) {
       next += count;
       return next - count;
     };
-    for (float** one : {&tile_.q, &tile_.d_o, &d_q_}) *one = take(rows);
-    for (float** one : {&tile_.k_turned, &tile_.v_turned, &k_, &d_k_, &d_v_}) *one = take(keys);
+    for (float** one : {&tile_.q, &d_q_}) *one = take(kTileRows * tile_.dim);
+    for (float** one : {&tile_.k_turned, &k_, &d_k_}) *one = take(kTileKeys * tile_.dim);
+    tile_.d_o = take(kTileRows * tile_.v_dim);
+    for (float** one : {&tile_.v_turned, &d_v_}) *one = take(kTileKeys * tile_.v_dim);
     for (float** one : {&tile_.weights, &tile_.slopes}) *one = take(pairs);
   }
 
@@ -59,14 +62,14 @@ class Worker {
     const Range queries = in.shape.queries_of(first, first + count - 1);
     load_keys(in, kv_head, first);
     std::fill_n(d_k_, kTileKeys * tile_.dim, 0.0f);
-    std::fill_n(d_v_, kTileKeys * tile_.dim, 0.0f);
+    std::fill_n(d_v_, kTileKeys * tile_.v_dim, 0.0f);
     for (std::int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
       for (std::int64_t at = queries.begin; at < queries.end; at += kTileRows) add_to_keys(in, h, at, first);
     }
     for (std::int64_t j = 0; j < count; ++j) {
       const std::int64_t key = in.first_key + first + j;
-      store(d_k_ + j * tile_.dim, tile_.scale, row_of(operands_.d_k, in.batch, key, kv_head));
-      store(d_v_ + j * tile_.dim, 1.0f, row_of(operands_.d_v, in.batch, key, kv_head));
+      store(d_k_ + j * tile_.dim, tile_.scale, operands_.d_k, in.batch, key, kv_head);
+      store(d_v_ + j * tile_.v_dim, 1.0f, operands_.d_v, in.batch, key, kv_head);
     }
   }
 
@@ -84,7 +87,7 @@ class Worker {
       kernels_.add({tile_.slopes, kTileKeys, 1, k_, d_q_, rows, tile_.dim, tile_.begin, tile_.end});
     }
     for (std::int64_t r = 0; r < rows; ++r) {
-      store(d_q_ + r * tile_.dim, tile_.scale, row_of(operands_.d_q, in.batch, in.first_query + first + r, h));
+      store(d_q_ + r * tile_.dim, tile_.scale, operands_.d_q, in.batch, in.first_query + first + r, h);
     }
   }
 
@@ -102,7 +105,7 @@ class Worker {
       end[j] = std::max(from, to);
     }
     kernels_.add({tile_.slopes, 1, kTileKeys, tile_.q, d_k_, kTileKeys, tile_.dim, begin, end});
-    kernels_.add({tile_.weights, 1, kTileKeys, tile_.d_o, d_v_, kTileKeys, tile_.dim, begin, end});
+    kernels_.add({tile_.weights, 1, kTileKeys, tile_.d_o, d_v_, kTileKeys, tile_.v_dim, begin, end});
   }
 
   void see(const Sequence& in, std::int64_t query, std::int64_t rows, std::int64_t key) {
@@ -114,23 +117,23 @@ class Worker {
   }
 
   void load(const TensorView& view, std::int64_t b, std::int64_t i, std::int64_t h, float* to) const {
-    numerics::to_float(s_.dtype, row_of(view, b, i, h), to, s_.dim);
+    numerics::to_float(s_.dtype, row_of(view, b, i, h), to, view.shape[3]);
   }
-  void store(float* sum, float factor, void* to) const {
-    for (std::int64_t c = 0; c < s_.dim; ++c) sum[c] *= factor;
-    numerics::from_float(s_.dtype, sum, to, s_.dim);
+  void store(float* sum, float factor, const TensorView& to, std::int64_t b, std::int64_t i, std::int64_t h) const {
+    for (std::int64_t c = 0; c < to.shape[3]; ++c) sum[c] *= factor;
+    numerics::from_float(s_.dtype, sum, row_of(to, b, i, h), to.shape[3]);
   }
 
   void load_queries(const Sequence& in, std::int64_t h, std::int64_t first, std::int64_t rows) {
     const TensorView& sums = operands_.log_sum_exp;
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::int64_t b = in.batch, query = in.first_query + first + r;
-      float *const q = tile_.q + r * tile_.dim, *const d_o = tile_.d_o + r * tile_.dim;
+      float *const q = tile_.q + r * tile_.dim, *const d_o = tile_.d_o + r * tile_.v_dim;
       load(operands_.q, b, query, h, q);
       load(operands_.d_o, b, query, h, d_o);
       load(operands_.o, b, query, h, row_.data());
       float delta = 0.0f;
-      for (std::int64_t c = 0; c < s_.dim; ++c) delta += d_o[c] * row_[static_cast<std::size_t>(c)];
+      for (std::int64_t c = 0; c < s_.v_dim; ++c) delta += d_o[c] * row_[static_cast<std::size_t>(c)];
       const float sum = static_cast<const float*>(sums.data)[b * sums.stride[0] + h * sums.stride[1] + query];
       tile_.delta[r] = delta;
       tile_.log_sum_exp[r] = sum == -kInfinity ? kInfinity : sum;  // no key has any weight
@@ -144,8 +147,8 @@ class Worker {
       const std::int64_t key = in.first_key + first + j;
       if (there) load(operands_.k, in.batch, key, kv_head, k);
       if (there) load(operands_.v, in.batch, key, kv_head, row_.data());
-      for (std::int64_t c = 0; c < s_.dim; ++c) {
-        tile_.k_turned[c * kTileKeys + j] = there ? k[c] : 0.0f;
+      for (std::int64_t c = 0; c < s_.dim; ++c) tile_.k_turned[c * kTileKeys + j] = there ? k[c] : 0.0f;
+      for (std::int64_t c = 0; c < s_.v_dim; ++c) {
         tile_.v_turned[c * kTileKeys + j] = there ? row_[static_cast<std::size_t>(c)] : 0.0f;
       }
     }

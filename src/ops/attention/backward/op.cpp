@@ -16,10 +16,10 @@ Status check_args(const Args& args) {
   const NamedView q{"q", &args.q}, k{"k", &args.k}, v{"v", &args.v}, o{"o", &args.o},
       sum{"log_sum_exp", &args.log_sum_exp}, d_o{"d_o", &args.d_o}, d_q{"d_q", &args.d_q}, d_k{"d_k", &args.d_k},
       d_v{"d_v", &args.d_v}, q_offsets{"q_offsets", &args.q_offsets}, k_offsets{"k_offsets", &args.k_offsets};
-  for (const NamedView& one : {o, d_o, d_q})
-    RIDGE_CHECK_OK(attention::check_like(kName, one.name, *one.view, "q", args.q));
-  for (const NamedView& one : {d_k, d_v})
-    RIDGE_CHECK_OK(attention::check_like(kName, one.name, *one.view, "k", args.k));
+  for (const NamedView& one : {o, d_o})
+    RIDGE_CHECK_OK(attention::check_rows(kName, one.name, *one.view, args.q, args.v));
+  for (const auto& [gradient, of] : {std::pair{d_q, q}, {d_k, k}, {d_v, v}})
+    RIDGE_CHECK_OK(attention::check_like(kName, gradient.name, *gradient.view, of.name, *of.view));
   RIDGE_CHECK_OK(check_apart(kName, d_q, {q, k, v, o, sum, d_o, q_offsets, k_offsets, d_k, d_v}));
   RIDGE_CHECK_OK(check_apart(kName, d_k, {q, k, v, o, sum, d_o, q_offsets, k_offsets, d_v}));
   return check_apart(kName, d_v, {q, k, v, o, sum, d_o, q_offsets, k_offsets});
@@ -32,30 +32,31 @@ std::vector<record::ParamInfo> params() {
 }
 
 Result<Problem> bind(const record::Case& requested) {
-  RIDGE_TRY(problem, bind_params(kName, params(), with_dtype_names(requested, {"dtype"})));
+  RIDGE_TRY(problem, attention::bind_sizes(kName, params(), requested));
   const attention::Shape s = attention::shape_of(problem);
-  RIDGE_CHECK_OK(attention::check_heads(problem.problem_case.text(), s.heads, s.kv_heads, s.dim));
-  RIDGE_CHECK_OK(attention::check_documents(problem.problem_case.text(), s.documents, s.batch));
   const std::vector<std::int64_t> rows = {s.batch, s.q_len, s.heads, s.dim},
-                                  keys = {s.batch, s.k_len, s.kv_heads, s.dim};
+                                  keys = {s.batch, s.k_len, s.kv_heads, s.dim},
+                                  out = {s.batch, s.q_len, s.heads, s.v_dim},
+                                  values = {s.batch, s.k_len, s.kv_heads, s.v_dim};
   // Small scores, and about what their log-sum-exp is: weights of a row add up to some number near 1. With a
   // log-sum-exp that has nothing to do with the scores they would reach beyond every number.
   const double usual_sum = std::log(std::max(1.0, static_cast<double>(s.k_len)));
   constexpr Fill kSmall{Fill::Rule::kUniform, -0.125, 0.125}, kOne{Fill::Rule::kUniform, -1, 1};
   problem.operands = {{"q", s.dtype, rows, false, false, kSmall},
                       {"k", s.dtype, keys, false, false},
-                      {"v", s.dtype, keys, false, false},
-                      {"o", s.dtype, rows, false, false, kOne},
+                      {"v", s.dtype, values, false, false},
+                      {"o", s.dtype, out, false, false, kOne},
                       {"log_sum_exp",
                        DType::kF32,
                        {s.batch, s.heads, s.q_len},
                        false,
                        false,
                        {Fill::Rule::kUniform, usual_sum, usual_sum + 1}},
-                      {"d_o", s.dtype, rows, false, false, kOne}};
+                      {"d_o", s.dtype, out, false, false, kOne}};
   attention::add_offsets(problem);
   problem.operands.push_back({"d_q", s.dtype, rows, true, false});
-  for (const char* name : {"d_k", "d_v"}) problem.operands.push_back({name, s.dtype, keys, true, false});
+  problem.operands.push_back({"d_k", s.dtype, keys, true, false});
+  problem.operands.push_back({"d_v", s.dtype, values, true, false});
   const double usual = attention::usual_scale(s.dim);
   problem.scalars = {{"scale", "of the scores", record::Scalar::f64(usual), usual / 4, usual}};
   RIDGE_CHECK_OK(check_addressable(problem));
@@ -68,13 +69,7 @@ Result<Call> make_call(const Args& args) {
   RIDGE_CHECK_OK(check_args(args));
   Call call;
   call.values.resize(kParamCount);
-  call.values[attention::kBatch] = args.q.shape[0];
-  call.values[attention::kHeads] = args.q.shape[2];
-  call.values[attention::kKvHeads] = args.k.shape[2];
-  call.values[attention::kQLen] = args.q.shape[1];
-  call.values[attention::kKLen] = args.k.shape[1];
-  call.values[attention::kDim] = args.q.shape[3];
-  call.values[attention::kDtype] = index_of(attention::kDtypes, args.q.dtype);
+  attention::set_sizes(call, args.q, args.k, args.v);
   attention::set_mask(call, args.causal, args.window_left, args.window_right);
   call.values[kDeterministic] = args.deterministic ? 1 : 0;
   call.values[attention::kDocuments] = args.q_offsets.rank == 0 ? 0 : args.q_offsets.shape[0] - 1;
@@ -99,6 +94,7 @@ Operator describe() {
   op.cost = cost;
   op.cases = cases;
   op.vary = vary;
+  op.plan_values = attention::plan_values;
   // Outliers of 64 times a number that is large already end beyond fp16.
   op.excuses = [](const Problem& problem, numerics::Family family) {
     const bool f16 = attention::shape_of(problem).dtype == DType::kF16;

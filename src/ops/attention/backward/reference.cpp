@@ -75,11 +75,11 @@ class Gradients {
   Gradients(const Problem& problem, const Arguments& operands, attention::Documents documents)
       : s_(attention::shape_of(problem, operands)),
         documents_(std::move(documents)),
-        q_(rows_of(operands[kQ], s_.q_len, s_.heads)),
-        k_(rows_of(operands[kK], s_.k_len, s_.kv_heads)),
-        v_(rows_of(operands[kV], s_.k_len, s_.kv_heads)),
-        o_(rows_of(operands[kO], s_.q_len, s_.heads)),
-        d_o_(rows_of(operands[kGradO], s_.q_len, s_.heads)),
+        q_(rows_of(operands[kQ])),
+        k_(rows_of(operands[kK])),
+        v_(rows_of(operands[kV])),
+        o_(rows_of(operands[kO])),
+        d_o_(rows_of(operands[kGradO])),
         log_sum_exp_(numerics::to_doubles(operands[kLogSumExp])),
         r_(numerics::unit_roundoff(s_.dtype)),
         least_(numerics::ulp(s_.dtype, 0.0) / 2),
@@ -100,22 +100,22 @@ class Gradients {
   }
 
  private:
-  [[nodiscard]] Rows rows_of(const TensorView& view, std::int64_t length, std::int64_t heads) const {
-    return {numerics::to_doubles(view), length, heads, s_.dim};
+  [[nodiscard]] static Rows rows_of(const TensorView& view) {
+    return {numerics::to_doubles(view), view.shape[1], view.shape[2], view.shape[3]};
   }
 
   [[nodiscard]] Query query(std::int64_t b, std::int64_t h, std::int64_t i) const {
     const std::int64_t kv = s_.kv_head(h);
     const double log_sum = log_sum_exp_[static_cast<std::size_t>((b * s_.heads + h) * s_.q_len + i)];
     const double* const d_o = d_o_.row(b, i, h);
-    const Dot delta = dot(d_o, o_.row(b, i, h), s_.dim);
+    const Dot delta = dot(d_o, o_.row(b, i, h), s_.v_dim);
     std::vector<Dot> scores, products;
     double most = 0, largest = 0;
     Query row;
     row.keys = attention::keys_seen(s_, documents_, i);
     for (const std::int64_t j : row.keys) {
       scores.push_back(dot(q_.row(b, i, h), k_.row(b, j, kv), s_.dim));
-      products.push_back(dot(d_o, v_.row(b, j, kv), s_.dim));
+      products.push_back(dot(d_o, v_.row(b, j, kv), s_.v_dim));
       const double score = scores.back().value * s_.scale;
       if (!std::isfinite(score)) continue;
       most = std::max(most, scores.back().magnitude * s_.scale);
@@ -123,9 +123,9 @@ class Gradients {
       row.score_variance =
           std::max(row.score_variance, scores.back().variance * s_.scale * s_.scale + kU * kU * score * score * 2 / 3);
     }
-    const double sums = 16 * kU * std::sqrt(static_cast<double>(s_.dim));
+    const auto sums = [](std::int64_t dim) { return 16 * kU * std::sqrt(static_cast<double>(dim)); };
     const double shift = std::isfinite(log_sum) ? std::fabs(log_sum) : 0.0;
-    const double of_weight = 2 * (sums * most + 0x1p-20 * (1 + largest + shift));
+    const double of_weight = 2 * (sums(s_.dim) * most + 0x1p-20 * (1 + largest + shift));
     row.score_variance += kU * kU * shift * shift;
     row.delta_variance = delta.variance;
     const double noise =
@@ -133,7 +133,7 @@ class Gradients {
     for (std::size_t j = 0; j < scores.size(); ++j) {
       const double p = log_sum == -kInfinity ? 0.0 : std::exp(scores[j].value * s_.scale - log_sum);
       const double ds = p * (products[j].value - delta.value);
-      const double of_product = sums * (products[j].magnitude + delta.magnitude);
+      const double of_product = sums(s_.v_dim) * (products[j].magnitude + delta.magnitude);
       const double difference = std::fabs(products[j].value - delta.value), least = std::max(least_, kNormal);
       const bool lost = p < kNormal;
       row.weights.push_back({p, p * (of_weight + r_) + least, p * p * noise + of_step(p), lost ? p : 0.0});
@@ -156,13 +156,15 @@ class Gradients {
     std::vector<double> weighted(
         static_cast<std::size_t>(s_.dim));  // sum of p k, which an error of delta is multiplied by
     for (std::size_t j = 0; j < row.slopes.size(); ++j) {
-      const std::int64_t key = k_.at(b, row.keys[j], kv);
+      const std::int64_t key = k_.at(b, row.keys[j], kv), value = v_.at(b, row.keys[j], kv);
       for (std::int64_t c = 0; c < s_.dim; ++c) {
         const double k = k_.values[static_cast<std::size_t>(key + c)];
         d_q_[static_cast<std::size_t>(to + c)].add(row.slopes[j], k);
         d_k_[static_cast<std::size_t>(key + c)].add(row.slopes[j], q[c]);
-        d_v_[static_cast<std::size_t>(key + c)].add(row.weights[j], d_o[c]);
         weighted[static_cast<std::size_t>(c)] += row.weights[j].value * k;
+      }
+      for (std::int64_t c = 0; c < s_.v_dim; ++c) {
+        d_v_[static_cast<std::size_t>(value + c)].add(row.weights[j], d_o[c]);
       }
     }
     for (std::int64_t c = 0; c < s_.dim; ++c) {  // errors that all keys of a query have in common

@@ -8,14 +8,16 @@ namespace ridge::ops::attention {
 
 inline constexpr std::int64_t kTileRows = 32, kTileKeys = 64, kVector = 16;
 
-// Working memory of a tile; `dim` is padded to whole vectors, with zeros.
+constexpr std::int64_t whole_vectors(std::int64_t dim) { return (dim + kVector - 1) / kVector * kVector; }
+
+// Working memory of a tile; rows are padded to whole vectors, with zeros.
 struct Tile {
-  std::int64_t dim = 0;  // padded
-  float scale = 1;       // of the scores
-  float* q = nullptr;    // [kTileRows][dim]
-  float* k = nullptr;    // [dim][kTileKeys], the block of keys turned
-  float* v = nullptr;    // [kTileKeys][dim]
-  float* o = nullptr;    // [kTileRows][dim], the running sums
+  std::int64_t dim = 0, v_dim = 0;  // padded
+  float scale = 1;                  // of the scores
+  float* q = nullptr;               // [kTileRows][dim]
+  float* k = nullptr;               // [dim][kTileKeys], the block of keys turned
+  float* v = nullptr;               // [kTileKeys][v_dim]
+  float* o = nullptr;               // [kTileRows][v_dim], the running sums
   float maximum[kTileRows], sum[kTileRows];
   std::int64_t begin[kTileRows], end[kTileRows];  // keys of this block that a row sees, within 0 .. kTileKeys
 };

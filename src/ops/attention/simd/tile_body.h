@@ -51,10 +51,10 @@ inline __attribute__((always_inline)) void softmax(Tile& tile, std::int64_t row,
   Floats factor = Floats{} + (tile.maximum[row] - offset);
   exponential(factor);
   if (tile.maximum[row] != highest) {
-    for (std::int64_t c = 0; c < tile.dim; c += kLanes) {
+    for (std::int64_t c = 0; c < tile.v_dim; c += kLanes) {
       Floats x;
-      load(x, tile.o + row * tile.dim + c);
-      store(tile.o + row * tile.dim + c, x * factor);
+      load(x, tile.o + row * tile.v_dim + c);
+      store(tile.o + row * tile.v_dim + c, x * factor);
     }
     tile.sum[row] *= factor[0];
     tile.maximum[row] = highest;
@@ -77,18 +77,18 @@ inline __attribute__((always_inline)) void add_vectors(Tile& tile, std::int64_t 
     for (std::int64_t j = from; j < to; ++j) {
       for (int i = 0; i < kVectors; ++i) {
         Floats value;
-        load(value, tile.v + j * tile.dim + c + i * kLanes);
+        load(value, tile.v + j * tile.v_dim + c + i * kLanes);
         sum[r][i] += value * s[r * kTileKeys + j];
       }
     }
   };
   for (int r = 0; r < kRows; ++r) {
-    for (int i = 0; i < kVectors; ++i) load(sum[r][i], tile.o + (row + r) * tile.dim + c + i * kLanes);
+    for (int i = 0; i < kVectors; ++i) load(sum[r][i], tile.o + (row + r) * tile.v_dim + c + i * kLanes);
     add_alone(r, tile.begin[row + r], tile.end[row + r] < begin ? tile.end[row + r] : begin);
   }
   for (std::int64_t j = begin; j < end; ++j) {
     Floats value[kVectors];
-    for (int i = 0; i < kVectors; ++i) load(value[i], tile.v + j * tile.dim + c + i * kLanes);
+    for (int i = 0; i < kVectors; ++i) load(value[i], tile.v + j * tile.v_dim + c + i * kLanes);
     for (int r = 0; r < kRows; ++r) {
       const float weight = s[r * kTileKeys + j];
       for (int i = 0; i < kVectors; ++i) sum[r][i] += value[i] * weight;
@@ -96,17 +96,17 @@ inline __attribute__((always_inline)) void add_vectors(Tile& tile, std::int64_t 
   }
   for (int r = 0; r < kRows; ++r) {
     add_alone(r, tile.begin[row + r] > end ? tile.begin[row + r] : end, tile.end[row + r]);
-    for (int i = 0; i < kVectors; ++i) store(tile.o + (row + r) * tile.dim + c + i * kLanes, sum[r][i]);
+    for (int i = 0; i < kVectors; ++i) store(tile.o + (row + r) * tile.v_dim + c + i * kLanes, sum[r][i]);
   }
 }
 
 template <int kRows>
 inline __attribute__((always_inline)) void add_values(Tile& tile, std::int64_t row, const float* s) {
   std::int64_t c = 0;
-  for (; c + kVectorsAtOnce * kLanes <= tile.dim; c += kVectorsAtOnce * kLanes) {
+  for (; c + kVectorsAtOnce * kLanes <= tile.v_dim; c += kVectorsAtOnce * kLanes) {
     add_vectors<kRows, kVectorsAtOnce>(tile, row, s, c);
   }
-  for (; c < tile.dim; c += kLanes) add_vectors<kRows, 1>(tile, row, s, c);
+  for (; c < tile.v_dim; c += kLanes) add_vectors<kRows, 1>(tile, row, s, c);
 }
 
 template <int kRows>

@@ -10,12 +10,12 @@ namespace ridge::ops::attention_backward {
 
 using attention::kTileKeys, attention::kTileRows, attention::kVector;
 
-// Working memory of a tile; `dim` is padded to whole vectors, with zeros.
+// Working memory of a tile; rows are padded to whole vectors, with zeros.
 struct Tile {
-  std::int64_t dim = 0;                            // padded
+  std::int64_t dim = 0, v_dim = 0;                 // padded
   float scale = 1;                                 // of the scores
-  float *q = nullptr, *d_o = nullptr;              // [kTileRows][dim]
-  float *k_turned = nullptr, *v_turned = nullptr;  // [dim][kTileKeys]
+  float *q = nullptr, *d_o = nullptr;              // [kTileRows][dim] and [kTileRows][v_dim]
+  float *k_turned = nullptr, *v_turned = nullptr;  // [dim][kTileKeys] and [v_dim][kTileKeys]
   float *weights = nullptr, *slopes = nullptr;     // [kTileRows][kTileKeys], p and ds; written
   float log_sum_exp[kTileRows], delta[kTileRows];
   std::int64_t begin[kTileRows], end[kTileRows];  // keys of this block that a row sees, within 0 .. kTileKeys

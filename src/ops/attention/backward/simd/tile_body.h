@@ -48,7 +48,7 @@ inline __attribute__((always_inline)) void weigh_row(Tile& tile, std::int64_t ro
 template <int kRows>
 inline __attribute__((always_inline)) void weigh_rows(Tile& tile, std::int64_t row) {
   dots<kRows>(tile.q + row * tile.dim, tile.k_turned, tile.dim, tile.weights + row * kTileKeys);
-  dots<kRows>(tile.d_o + row * tile.dim, tile.v_turned, tile.dim, tile.slopes + row * kTileKeys);
+  dots<kRows>(tile.d_o + row * tile.v_dim, tile.v_turned, tile.v_dim, tile.slopes + row * kTileKeys);
   for (int r = 0; r < kRows; ++r) weigh_row(tile, row + r);
 }
 
