@@ -818,6 +818,26 @@ TEST(CudaRope, APositionOutsideOfTheTableMakesItsTokenNoNumber) {
   }
 }
 
+// Heads of every size, rows with space between them that nothing may write, several tiles for a block.
+TEST(CudaAttention, LeavesWhatLiesBetweenRowsAlone) {
+  const auto stream = gpu::Stream::create(the_device());
+  ASSERT_TRUE(stream);
+  const ops::Operator& op = **ops::find_operator("attention");
+  const ops::Implementation& own = **ops::find_implementation(op, "cuda_attention");
+  const Layout apart{"rows on 16 bytes, apart", 8, 8};
+  int runs = 0;
+  for (const ops::Problem& problem : check_problems(op)) {
+    for (const int share : {0, 1}) {
+      bool ran = false;
+      EXPECT_EQ(check_on_gpu(op, own, problem, apart, 5, *stream, ran, share), "")
+          << problem.problem_case.text() << " on " << share;
+      runs += ran ? 1 : 0;
+    }
+  }
+  const bool takes_all = ops::device_info(stream->view()).has("wgmma");
+  EXPECT_GT(runs, takes_all ? 60 : -1);
+}
+
 // Offsets of documents that fall or leave the rows are those of the nearest that are possible, forward and backward,
 // and nothing outside is written.
 TEST(CudaAttention, TakesWrongOffsetsForTheNearest) {

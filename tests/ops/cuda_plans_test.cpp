@@ -726,6 +726,48 @@ TEST(AttentionPlan, AWindowIsABuildOfItsOwnWithItsEnds) {
   }
 }
 
+// Columns are rounded up to builds; panels of 64 of them, tiles of Q and keys per step fill the shared memory.
+TEST(AttentionPlan, AHeadOfAnySizeHasABuild) {
+  struct Heads {
+    const char *words, *head_dim, *value_dim, *block_n, *slots, *consumers;
+    std::uint32_t shared;
+  };
+  for (const Heads& one : {Heads{"dim=8", "64", "64", "128", "2", "3", 2 * 24576 + 4 * 16384 + 256},
+                           Heads{"dim=64", "64", "64", "128", "2", "3", 2 * 24576 + 4 * 16384 + 256},
+                           Heads{"dim=72", "96", "96", "128", "2", "2", 2 * 32768 + 4 * 32768 + 256},
+                           Heads{"dim=96", "96", "96", "128", "2", "2", 2 * 32768 + 4 * 32768 + 256},
+                           Heads{"dim=128", "128", "128", "128", "2", "2", 2 * 32768 + 4 * 32768 + 256},
+                           Heads{"dim=136", "160", "160", "112", "1", "2", 49152 + 4 * 43008 + 256},
+                           Heads{"dim=192", "192", "192", "112", "1", "2", 49152 + 4 * 43008 + 256},
+                           Heads{"dim=200", "224", "224", "80", "1", "2", 65536 + 4 * 40960 + 256},
+                           Heads{"dim=256", "256", "256", "80", "1", "2", 65536 + 4 * 40960 + 256}}) {
+    const Problem problem = problem_of(fmt::format("attention q_len=500 k_len=300 {}", one.words));
+    const std::vector<TensorView> views = dense_views(problem);
+    const ResolvedPlan plan = plan_of(kAttention, problem, views);
+    EXPECT_EQ(plan.kernels.at(0).shared_bytes, one.shared) << one.words;
+    EXPECT_LE(one.shared, 232448u);
+    EXPECT_EQ(plan.tensor_maps.at(0).sizes[0], static_cast<std::uint64_t>(views[0].shape[3]))
+        << "what the engine clips";
+    EXPECT_EQ(std::to_string(plan.tensor_maps.at(1).box[1]), one.block_n) << one.words;
+    EXPECT_THAT(described_kernel(kAttention).build(0, plan_facts(problem, views))->defines,
+                testing::IsSupersetOf(
+                    {fmt::format("RIDGE_HEAD_DIM={}", one.head_dim), fmt::format("RIDGE_VALUE_DIM={}", one.value_dim),
+                     fmt::format("RIDGE_BLOCK_N={}", one.block_n), fmt::format("RIDGE_SLOTS={}", one.slots),
+                     fmt::format("RIDGE_CONSUMERS={}", one.consumers)}))
+        << one.words;
+  }
+}
+
+// By the columns in memory: rows of documents are stored without the copy engine.
+TEST(AttentionPlan, ABuildForDocumentsHasTheColumnsOfTheCall) {
+  const auto defines = [](const char* words) {
+    const Problem problem = problem_of(fmt::format("attention {}", words));
+    return described_kernel(kAttention).build(0, plan_facts(problem, dense_views(problem)))->defines;
+  };
+  EXPECT_THAT(defines("dim=72 documents=3"), testing::Contains("RIDGE_OUTPUT_COLUMNS=72"));
+  EXPECT_THAT(defines("dim=72"), testing::Contains("RIDGE_OUTPUT_COLUMNS=96")) << "one build for all of them";
+}
+
 TEST(AttentionPlan, DocumentsAreCutInFrontOfTheKernel) {
   const auto plan = [](const char* source, const char* words) {
     const Problem problem = problem_of(words);
@@ -761,9 +803,9 @@ TEST(AttentionPlan, RefusesWhatItCannotReadWithTheValues) {
   };
   EXPECT_EQ(refusal("dim=64"), "");
   EXPECT_EQ(refusal("dim=128 q_len=0"), "");
-  EXPECT_THAT(refusal("dim=96"), HasSubstr("heads of 64 and 128: dim=96"));
-  EXPECT_EQ(refusal("dim=64 v_dim=64"), "");
-  EXPECT_THAT(refusal("dim=64 v_dim=128"), HasSubstr("heads of v of another size: dim=64 v_dim=128"));
+  EXPECT_THAT(refusal("dim=100"), HasSubstr("heads of multiples of 8: dim=100"));
+  EXPECT_THAT(refusal("dim=64 v_dim=4"), HasSubstr("heads of multiples of 8: dim=64 v_dim=4"));
+  EXPECT_EQ(refusal("dim=64 v_dim=256"), "");
   EXPECT_THAT(refusal("k_len=0"), HasSubstr("nothing to multiply: k_len=0"));
   EXPECT_THAT(refusal("q_len=1073741825"), HasSubstr("counted in 32 bits"));
   EXPECT_THAT(refusal("dim=64", {16, 8, 16, 16, 4}), HasSubstr("start on 16 bytes: k_align=8"));

@@ -495,12 +495,12 @@ def test_what_is_wrong_is_said_by_calls_and_by_traces(on_cpu, name):
 
 def test_heads_that_no_kernel_of_a_gpu_has(on_gpu, device):
     """The reference computes small ones on the host; larger ones are refused by name, and sdpa leaves all of them with torch."""
-    q, k, v = (randn(1, 40, 2, 96, device=device) for _ in range(3))
+    q, k, v = (randn(1, 40, 2, 100, device=device) for _ in range(3))
     rt.attention(q, k, v)
     assert rt.last_used("attention") == "cuda_reference"
-    assert "no kernel of attention on cuda but the reference for heads of 96" in rt.sdpa_refusal(*(x.transpose(1, 2) for x in (q, k, v)))
-    large = randn(8, 4096, 16, 96, device=device)
-    with pytest.raises(NotImplementedError, match="dim=96.*cuda_attention: the kernel has builds for heads of 64 and 128: dim=96; cuda_reference: operands of"):
+    assert "no kernel of attention on cuda but the reference for heads of 100" in rt.sdpa_refusal(*(x.transpose(1, 2) for x in (q, k, v)))
+    large = randn(8, 4096, 16, 100, device=device)
+    with pytest.raises(NotImplementedError, match="dim=100.*cuda_attention: the kernel has builds for heads of multiples of 8: dim=100.*; cuda_reference: operands of"):
         rt.attention(large, large, large)
 
 

@@ -166,26 +166,26 @@ def test_sdpa_compiles(on_cpu, dynamic):
     assert torch.equal(compiled(*wide), F.scaled_dot_product_attention(*wide, is_causal=True))
 
 
-SAID = """attention dim=96: 1 FLOP
+SAID = """attention dim=100: 1 FLOP
   -> cuda_reference could run it
-   x cuda_attention the kernel has builds for heads of 64 and 128
+   x cuda_attention the kernel has builds for heads of multiples of 8
    x cpu_tiles      runs on cpu, the stream is cuda
 """
 
 
 def test_the_kernels_of_a_device_are_asked(on_cpu, monkeypatch):
     """By the text that explain() gives; the reference does not count."""
-    assert module.no_kernel(96, 96, torch.bfloat16, True, "cpu", True) is None
-    monkeypatch.setattr(module, "explain", lambda op, device, dim, v_dim, **rest: SAID if 96 in (dim, v_dim) else SAID.replace(" x cuda_a", "   cuda_a"))
-    refusal = module.no_kernel(96, 96, torch.float16, True, "cuda:7", True)
-    assert refusal == "no kernel of attention on cuda but the reference for heads of 96 torch.float16 (cuda_attention: the kernel has builds for heads of 64 and 128)"
+    assert module.no_kernel(100, 100, torch.bfloat16, True, "cpu", True) is None
+    monkeypatch.setattr(module, "explain", lambda op, device, dim, v_dim, **rest: SAID if 100 in (dim, v_dim) else SAID.replace(" x cuda_a", "   cuda_a"))
+    refusal = module.no_kernel(100, 100, torch.float16, True, "cuda:7", True)
+    assert refusal == "no kernel of attention on cuda but the reference for heads of 100 torch.float16 (cuda_attention: the kernel has builds for heads of multiples of 8)"
     assert module.no_kernel(64, 64, torch.float16, True, "cuda:7", True) is None
-    assert "for heads of 64 and values of 96 torch.float16" in module.no_kernel(64, 96, torch.float16, True, "cuda:7", True)
+    assert "for heads of 64 and values of 100 torch.float16" in module.no_kernel(64, 100, torch.float16, True, "cuda:7", True)
     compiled = torch.compile(
         lambda x, y: x + 1 if module.no_kernel(x.shape[-1], y.shape[-1], x.dtype, True, "cuda:7", True) is None else x, fullgraph=True, backend="aot_eager", dynamic=True
     )
-    for dim, v_dim in ((64, 64), (96, 96), (128, 128), (128, 96), (128, 64)):
-        assert compiled(torch.zeros(2, dim).half(), torch.zeros(2, v_dim)).mean() == (96 not in (dim, v_dim))
+    for dim, v_dim in ((64, 64), (100, 100), (128, 128), (128, 100), (128, 64)):
+        assert compiled(torch.zeros(2, dim).half(), torch.zeros(2, v_dim)).mean() == (100 not in (dim, v_dim))
 
 
 class SelfAttention(torch.nn.Module):

@@ -152,5 +152,6 @@ std::vector<record::Case> cases(CaseSet set, Backend backend);
 std::span<const std::string_view> window_cases();
 std::span<const std::string_view> document_cases();
 std::span<const std::string_view> value_cases();
+std::span<const std::string_view> head_cases();  // forward
 
 }  // namespace ridge::ops::attention

@@ -30,6 +30,7 @@ std::vector<record::Case> check_cases() {
   for (const std::string_view words : window_cases()) cases.push_back(make_case(words));
   for (const std::string_view words : document_cases()) cases.push_back(make_case(words));
   for (const std::string_view words : value_cases()) cases.push_back(make_case(words));
+  for (const std::string_view words : head_cases()) cases.push_back(make_case(words));
   return cases;
 }
 
@@ -97,6 +98,31 @@ std::span<const std::string_view> value_cases() {
       "heads=1 kv_heads=1 q_len=9 k_len=7 dim=256 v_dim=1",
       "heads=1 kv_heads=1 q_len=9 k_len=7 dim=1 v_dim=256 mask=causal",
       "heads=2 kv_heads=1 q_len=3 k_len=0 dim=192 v_dim=128"};
+  return kWords;
+}
+
+// Heads of sizes between those that a kernel is built for, and the largest, under every mask.
+std::span<const std::string_view> head_cases() {
+  static constexpr std::string_view kWords[] = {
+      "batch=2 heads=2 kv_heads=1 q_len=70 k_len=200 dim=8",
+      "heads=2 kv_heads=1 q_len=200 k_len=330 dim=24 dtype=f16 mask=causal",
+      "heads=2 kv_heads=2 q_len=150 k_len=90 dim=40 dtype=f16 mask=causal documents=7",
+      "heads=2 kv_heads=1 q_len=200 k_len=140 dim=72 documents=3",
+      "heads=4 kv_heads=2 q_len=300 k_len=300 dim=96 mask=causal",
+      "batch=2 heads=4 kv_heads=2 q_len=129 k_len=257 dim=96 dtype=f16",
+      "heads=2 kv_heads=2 q_len=330 k_len=200 dim=96 mask=causal keys_left=65",
+      "heads=2 kv_heads=1 q_len=300 k_len=300 dim=96 mask=causal documents=5",
+      "heads=2 kv_heads=1 q_len=260 k_len=390 dim=120 keys_left=71 keys_right=20",
+      "heads=2 kv_heads=1 q_len=130 k_len=170 dim=136 dtype=f16 mask=causal",
+      "heads=2 kv_heads=1 q_len=250 k_len=250 dim=192 mask=causal",
+      "heads=2 kv_heads=2 q_len=200 k_len=240 dim=168 dtype=f16 documents=3",
+      "heads=2 kv_heads=1 q_len=140 k_len=300 dim=216 mask=causal keys_left=33",
+      "heads=4 kv_heads=2 q_len=300 k_len=300 dim=256 mask=causal",
+      "batch=2 heads=2 kv_heads=1 q_len=129 k_len=257 dim=256 dtype=f16",
+      "heads=2 kv_heads=1 q_len=330 k_len=200 dim=256 mask=causal",
+      "heads=2 kv_heads=1 q_len=200 k_len=330 dim=256 dtype=f16 keys_left=81 keys_right=33",
+      "heads=2 kv_heads=1 q_len=300 k_len=300 dim=256 mask=causal documents=5",
+      "heads=2 kv_heads=1 q_len=100 k_len=150 dim=248 dtype=f16 documents=2"};
   return kWords;
 }
 

@@ -1,6 +1,6 @@
 // The library's own attention for Hopper: cuda_attention.cu, built for the head dimension, type and mask of the call.
-// Wins from about a thousand keys; docs/operators/attention.md has the figures. Other dimensions, and rows that do not
-// start on 16 bytes, are refused.
+// Wins from about a thousand keys; docs/operators/attention.md has the figures. Dimensions that are no multiple of 8,
+// and rows that do not start on 16 bytes, are refused.
 #include "ops/attention/attention.h"
 #include "ops/cuda/cuda_kernel.h"
 

@@ -6,17 +6,19 @@
 // instructions; within a warpgroup the next scores S' = Q K'^T are issued together with O += P V, and the softmax of S'
 // starts as soon as they are there. P never leaves registers. This pipeline does not drain between tiles: the last
 // product with V of one tile is issued with the first scores of the next, and the finished O leaves, through the buffer
-// of its own Q, by a warp that does nothing else. Long tiles come first. With RIDGE_WINDOW a tile works off the blocks
-// that some of its queries see, and masks those at either end. With RIDGE_PACKED the sequence is documents behind each
-// other: a launch of one block (`ridge_attention_documents`) cuts their queries into tiles, and a tile's last rows,
-// where they are another document's, are left alone by storing rows one by one.
+// of its own Q, by a warp that does nothing else. Wide heads leave room for one tile of Q, and there it does drain.
+// Long tiles come first. Heads of sizes between the builds are those of the next one, which the copy engine fills with
+// zeros and clips. With RIDGE_WINDOW a tile works off the blocks that some of its queries see, and masks those at
+// either end. With RIDGE_PACKED the sequence is documents behind each other: a launch of one block
+// (`ridge_attention_documents`) cuts their queries into tiles, and a tile's last rows, where
+// they are another document's, are left alone by storing rows one by one.
 //
 // Wins on sequences from about a thousand keys. Loses on a few hundred, where a tile is over before the pipeline is
 // full, and refuses what the copy engine cannot address (rows that do not start on 16 bytes). Figures:
 // docs/operators/attention.md.
 //
-// The entry point is `ridge_attention`, with RIDGE_PACKED behind `ridge_attention_documents`. RIDGE_BLOCK_N,
-// RIDGE_STAGES and RIDGE_TAKE_TURNS are for experiments (bench/gpu/attention_compare.py).
+// The entry point is `ridge_attention`, with RIDGE_PACKED behind `ridge_attention_documents`. RIDGE_STAGES and
+// RIDGE_TAKE_TURNS are for experiments (bench/gpu/attention_compare.py).
 
 // clang-format off
 /* ridge-kernel
@@ -27,14 +29,18 @@ max_registers = 168
 sass = [{ opcode = "HGMMA", when = "documents == 0" }, { opcode = "UTMALDG", when = "documents == 0" }, { opcode = "UTMASTG", when = "documents == 0" }]
 [define]
 RIDGE_TYPE = { value = "dtype", names = ["kBf16", "kF16"] }
-RIDGE_HEAD_DIM = { value = "dim" }
+RIDGE_HEAD_DIM = { value = "depth" }
+RIDGE_VALUE_DIM = { value = "width" }
+RIDGE_OUTPUT_COLUMNS = { value = "packed ? v_dim : width" }
+RIDGE_BLOCK_N = { value = "block_n" }
+RIDGE_SLOTS = { value = "slots" }
 RIDGE_CONSUMERS = { value = "consumers" }
 RIDGE_CAUSAL = { value = "window ? 0 : mask" }
 RIDGE_WINDOW = { value = "window" }
 RIDGE_PACKED = { value = "packed" }
-RIDGE_QUERY_IN_REGISTERS = { value = "consumers == 2" }
-RIDGE_PRODUCER_REGISTERS = { value = "consumers == 2 ? 24 : 32" }
-RIDGE_CONSUMER_REGISTERS = { value = "consumers == 2 ? 240 : 160" }
+RIDGE_QUERY_IN_REGISTERS = { value = "consumers == 2 && slots == 2" }
+RIDGE_PRODUCER_REGISTERS = { value = "consumers == 2 && slots == 2 ? 24 : 32" }
+RIDGE_CONSUMER_REGISTERS = { value = "consumers == 2 ? (slots == 2 ? 240 : 232) : 160" }
 [configs]
 default = { }
 [variants]
@@ -50,11 +56,53 @@ d64_bf16_window = { case = "attention dim=64 dtype=bf16 mask=causal keys_left=65
 d128_bf16_packed = { case = "attention dim=128 dtype=bf16 mask=causal documents=4" }
 d128_f16_packed = { case = "attention dim=128 dtype=f16 documents=4" }
 d64_bf16_packed = { case = "attention dim=64 dtype=bf16 mask=causal documents=4" }
+d96_bf16_causal = { case = "attention dim=96 dtype=bf16 mask=causal" }
+d96_f16_full = { case = "attention dim=96 dtype=f16 mask=full" }
+d96_bf16_window = { case = "attention dim=96 dtype=bf16 mask=causal keys_left=65" }
+d72_bf16_packed = { case = "attention dim=72 dtype=bf16 mask=causal documents=4" }
+d8_bf16_packed = { case = "attention dim=8 dtype=bf16 mask=causal documents=4" }
+d256_bf16_causal = { case = "attention dim=256 dtype=bf16 mask=causal" }
+d256_bf16_full = { case = "attention dim=256 dtype=bf16 mask=full" }
+d256_f16_window = { case = "attention dim=256 dtype=f16 keys_left=65 keys_right=65" }
+d256_bf16_packed = { case = "attention dim=256 dtype=bf16 mask=causal documents=4" }
+d192_bf16_causal = { case = "attention dim=192 dtype=bf16 mask=causal" }
+d192_bf16_packed = { case = "attention dim=192 dtype=bf16 mask=causal documents=4" }
+d224_f16_causal = { case = "attention dim=224 dtype=f16 mask=causal" }
+d160_bf16_full = { case = "attention dim=160 dtype=bf16 mask=full" }
+d192_128_bf16_causal = { case = "attention dim=192 v_dim=128 dtype=bf16 mask=causal" }
+d192_128_f16_full = { case = "attention dim=192 v_dim=128 dtype=f16 mask=full" }
+d192_128_bf16_window = { case = "attention dim=192 v_dim=128 dtype=bf16 mask=causal keys_left=65" }
+d192_128_bf16_packed = { case = "attention dim=192 v_dim=128 dtype=bf16 mask=causal documents=4" }
+d64_128_bf16_causal = { case = "attention dim=64 v_dim=128 dtype=bf16 mask=causal" }
+d128_64_bf16_packed = { case = "attention dim=128 v_dim=64 dtype=bf16 mask=causal documents=4" }
+d64_256_bf16_window = { case = "attention dim=64 v_dim=256 dtype=bf16 mask=causal keys_left=65" }
+d256_64_f16_full = { case = "attention dim=256 v_dim=64 dtype=f16 mask=full" }
 */
 /* ridge-launch
+# Columns that are multiplied, and panels of 64 of them in shared memory.
+[[value]]
+name = "depth"
+expression = "max(round_up(dim, 32), 64)"
+[[value]]
+name = "width"
+expression = "max(round_up(v_dim, 32), 64)"
+[[value]]
+name = "panels"
+expression = "ceil_div(depth, 64)"
+[[value]]
+name = "v_panels"
+expression = "ceil_div(width, 64)"
 [[value]]
 name = "consumers"
-expression = "dim == 64 ? 3 : 2"
+expression = "max(depth, width) == 64 ? 3 : 2"
+# O of more than 128 columns leaves no registers for Q, and Q of more than 192 no memory for a second tile of it.
+[[value]]
+name = "slots"
+expression = "panels <= 3 && v_panels <= 2 ? 2 : 1"
+# Keys per step: what two stages of K and of V have room for.
+[[value]]
+name = "block_n"
+expression = "slots == 2 ? (panels <= 2 ? 128 : 96) : max(panels, v_panels) == 3 ? 112 : 80"
 [[value]]
 name = "rows"
 expression = "64 * consumers"
@@ -73,11 +121,8 @@ name = "window"
 expression = "max(keys_left, keys_right) > 0 || packed"
 
 [[needs]]
-expression = "dim == 64 || dim == 128"
-reason = "the kernel has builds for heads of 64 and 128"
-[[needs]]
-expression = "v_dim == dim"
-reason = "the kernel has no build for heads of v of another size"
+expression = "dim % 8 == 0 && v_dim % 8 == 0"
+reason = "the kernel has builds for heads of multiples of 8"
 [[needs]]
 expression = "k_len > 0"
 reason = "there is nothing to multiply"
@@ -104,17 +149,17 @@ name = "map_k"
 operand = "k"
 sizes = ["dim", "k_len", "kv_heads", "batch"]
 strides = ["2 * k_stride1", "2 * k_stride2", "2 * k_stride0"]
-box = [64, 128, 1, 1]
+box = [64, "block_n", 1, 1]
 [[tensor_map]]
 name = "map_v"
 operand = "v"
-sizes = ["dim", "k_len", "kv_heads", "batch"]
+sizes = ["v_dim", "k_len", "kv_heads", "batch"]
 strides = ["2 * v_stride1", "2 * v_stride2", "2 * v_stride0"]
-box = [64, 128, 1, 1]
+box = [64, "block_n", 1, 1]
 [[tensor_map]]
 name = "map_o"
 operand = "o"
-sizes = ["dim", "q_len", "heads", "batch"]
+sizes = ["v_dim", "q_len", "heads", "batch"]
 strides = ["2 * o_stride1", "2 * o_stride2", "2 * o_stride0"]
 box = [64, "rows", 1, 1]
 [[kernel]]
@@ -133,8 +178,8 @@ args = [
 symbol = "ridge_attention"
 grid = ["min(sm_count, q_tiles * heads_total)"]
 block = ["(consumers + 1) * 128"]
-# Two tiles of Q, two stages of K and of V, and the barriers.
-shared = "2 * dim * (2 * rows + 4 * 128) + 256"
+# Tiles of Q or O, two stages of K and of V, and the barriers.
+shared = "128 * (slots * max(panels, v_panels) * rows + 2 * (panels + v_panels) * block_n) + 256"
 args = [
   { tensor_map = "map_q" }, { tensor_map = "map_k" }, { tensor_map = "map_v" }, { tensor_map = "map_o" },
   { struct = [
@@ -142,7 +187,7 @@ args = [
     { u32 = "q_len" }, { u32 = "k_len" }, { u32 = "heads" }, { u32 = "heads_total" }, { u32 = "heads / kv_heads" },
     { u32 = "q_tiles" },
     # As many heads as have K and V in 32 MiB of L2; with a causal mask enough that the last tiles are short, too.
-    { u32 = "min(heads_total, max(max(floor_div(33554432, 4 * k_len * dim), 1) * heads / kv_heads, mask ? floor_div(8 * sm_count, q_tiles) : 0))" },
+    { u32 = "min(heads_total, max(max(floor_div(33554432, 2 * k_len * (dim + v_dim)), 1) * heads / kv_heads, mask ? floor_div(8 * sm_count, q_tiles) : 0))" },
     { f32 = "1.4426950408889634 * scale" },
     # More than any length where a window has no end.
     { u32 = "keys_left == 0 ? 536870912 : min(keys_left - 1, 536870912)" },
@@ -159,9 +204,6 @@ args = [
 #include "documents.cuh"
 #include "spans.cuh"
 
-#ifndef RIDGE_BLOCK_N  // keys per step
-#define RIDGE_BLOCK_N 128
-#endif
 #ifndef RIDGE_STAGES  // of K and of V
 #define RIDGE_STAGES 2
 #endif
@@ -174,7 +216,8 @@ namespace {
 
 struct Config {
   static constexpr MatrixType kType = MatrixType::RIDGE_TYPE;
-  static constexpr u32 kHeadDim = RIDGE_HEAD_DIM;
+  static constexpr u32 kHeadDim = RIDGE_HEAD_DIM;    // of q and k, the columns that are multiplied
+  static constexpr u32 kValueDim = RIDGE_VALUE_DIM;  // and of v and o
   static constexpr u32 kBlockN = RIDGE_BLOCK_N;
   static constexpr u32 kConsumers = RIDGE_CONSUMERS;
   static constexpr u32 kStages = RIDGE_STAGES;
@@ -187,15 +230,22 @@ struct Config {
   static constexpr u32 kBlockM = 64 * kConsumers;
   static constexpr u32 kThreads = (kConsumers + 1) * kWarpgroupThreads;
   static constexpr u32 kConsumerWarps = 4 * kConsumers;
-  static constexpr u32 kPanels = kHeadDim / 64;  // a tile is panels of 64 columns, one swizzle row wide
+  // A tile is panels of 64 columns, one swizzle row wide. Columns behind those of the tensor are zeros that the copy
+  // engine fills in, and are not stored.
+  static constexpr u32 kPanels = (kHeadDim + 63) / 64;
+  static constexpr u32 kValuePanels = (kValueDim + 63) / 64;
   static constexpr u32 kQueryPanelBytes = kBlockM * kRowBytes;
   static constexpr u32 kKeyPanelBytes = kBlockN * kRowBytes;
   static constexpr u32 kQueryBytes = kPanels * kQueryPanelBytes;
-  static constexpr u32 kStageBytes = kPanels * kKeyPanelBytes;
-  // Two tiles of Q: the next one is there when a tile ends, and the finished O leaves through its own.
-  static constexpr u32 kSlots = 2;
+  static constexpr u32 kKeyBytes = kPanels * kKeyPanelBytes;
+  static constexpr u32 kValueBytes = kValuePanels * kKeyPanelBytes;
+  // Tiles of Q, and of the finished O, which leaves through the place of its own Q. With two the next Q is there when a
+  // tile ends; with one the pipeline drains between tiles.
+  static constexpr u32 kSlots = RIDGE_SLOTS;
+  static constexpr u32 kSlotBytes = (kPanels > kValuePanels ? kPanels : kValuePanels) * kQueryPanelBytes;
 
-  static_assert(kHeadDim % 64 == 0, "a panel is 64 columns");
+  static_assert(kHeadDim % 16 == 0 && kValueDim % 16 == 0, "Q K^T takes 16 columns per instruction, a store of O, too");
+  static_assert(kSlots == 1 || kSlots == 2, "of Q");
   static_assert(kBlockN % 16 == 0 && kBlockN <= 256, "P V takes 16 keys per instruction, a box at most 256 rows");
   static_assert(kConsumers >= 2, "warpgroups hide each other's softmax");
   static_assert(kWindow || !kPacked, "documents have the masks of a window");
@@ -203,9 +253,9 @@ struct Config {
 
 struct SharedLayout {
   static constexpr u32 kQuery = 0;
-  static constexpr u32 kKeys = kQuery + Config::kSlots * Config::kQueryBytes;
-  static constexpr u32 kValues = kKeys + Config::kStages * Config::kStageBytes;
-  static constexpr u32 kKeyRing = kValues + Config::kStages * Config::kStageBytes;
+  static constexpr u32 kKeys = kQuery + Config::kSlots * Config::kSlotBytes;
+  static constexpr u32 kValues = kKeys + Config::kStages * Config::kKeyBytes;
+  static constexpr u32 kKeyRing = kValues + Config::kStages * Config::kValueBytes;
   static constexpr u32 kValueRing = kKeyRing + Ring<Config::kStages>::kBytes;
   static constexpr u32 kQueryRing = kValueRing + Ring<Config::kStages>::kBytes;
   static constexpr u32 kOutputFull = kQueryRing + Ring<Config::kSlots>::kBytes;
@@ -365,26 +415,35 @@ struct Producer {
   RingPosition<Config::kSlots> query;
   RingPosition<Config::kStages> key, value;
 
+  template <u32 kPanels>
   __device__ __forceinline__ void load_tile(u32 destination, const TensorMap& map, u32 full, u32 panel_bytes,
                                             BoxCorner at) const {
 #pragma unroll
-    for (u32 panel = 0; panel < Config::kPanels; ++panel) {
+    for (u32 panel = 0; panel < kPanels; ++panel) {
       at.x = static_cast<i32>(panel * 64);
       load_box(destination + panel * panel_bytes, map, full, at);
     }
   }
 
+  template <u32 kPanels>
   __device__ __forceinline__ void load_block(u32 ring_offset, u32 tiles_offset, RingPosition<Config::kStages>& position,
                                              const TensorMap& map, const Work& work, u32 block) const {
     using C = Config;
+    constexpr u32 kStageBytes = kPanels * C::kKeyPanelBytes;
     const Ring<C::kStages> ring{base + ring_offset};
     const u32 full = ring.full(position.stage);
     barrier_wait(ring.empty(position.stage), position.parity ^ 1u);
-    barrier_arrive_expect_bytes(full, C::kStageBytes);
-    load_tile(base + tiles_offset + position.stage * C::kStageBytes, map, full, C::kKeyPanelBytes,
-              {0, static_cast<i32>(work.key_row(block * C::kBlockN)), static_cast<i32>(work.head / view.group),
-               static_cast<i32>(work.batch)});
+    barrier_arrive_expect_bytes(full, kStageBytes);
+    load_tile<kPanels>(base + tiles_offset + position.stage * kStageBytes, map, full, C::kKeyPanelBytes,
+                       {0, static_cast<i32>(work.key_row(block * C::kBlockN)), static_cast<i32>(work.head / view.group),
+                        static_cast<i32>(work.batch)});
     position.advance();
+  }
+  __device__ __forceinline__ void load_keys(const Work& work, u32 block) {
+    load_block<Config::kPanels>(SharedLayout::kKeyRing, SharedLayout::kKeys, key, map_k, work, block);
+  }
+  __device__ __forceinline__ void load_values(const Work& work, u32 block) {
+    load_block<Config::kValuePanels>(SharedLayout::kValueRing, SharedLayout::kValues, value, map_v, work, block);
   }
 
   // The work of a tile. What the others cannot know of a document's goes to them through `slot` of shared memory, once
@@ -402,6 +461,21 @@ struct Producer {
     for (u32 i = 0; i < 6; ++i) store_shared_u32(at + 4 * i, words[i]);
   }
 
+  // Q of a tile, and which tile it is.
+  __device__ __forceinline__ void load_queries(const Work& work, u32 tile, const DocumentTile& of_document) {
+    using C = Config;
+    const Ring<C::kSlots> ring{base + SharedLayout::kQueryRing};
+    const u32 full = ring.full(query.stage);
+    barrier_wait(ring.empty(query.stage), query.parity ^ 1u);
+    store_shared_u32(base + SharedLayout::kTileIndex + query.stage * 4, tile);
+    if constexpr (C::kPacked) give_away(query.stage, of_document);
+    barrier_arrive_expect_bytes(full, C::kQueryBytes);
+    load_tile<C::kPanels>(base + SharedLayout::kQuery + query.stage * C::kSlotBytes, map_q, full, C::kQueryPanelBytes,
+                          {0, static_cast<i32>(work.query_row(work.first_query)), static_cast<i32>(work.head),
+                           static_cast<i32>(work.batch)});
+    query.advance();
+  }
+
   // V runs one block behind K, in the order in which the consumers ask.
   __device__ __forceinline__ void run() {
     using C = Config;
@@ -411,23 +485,17 @@ struct Producer {
       DocumentTile of_document;
       if constexpr (C::kPacked) of_document = document_tile(q_tiles, tile);
       const Work work = C::kPacked ? work_of(view, of_document) : work_at(view, tile);
-      const u32 full = ring.full(query.stage);
-      barrier_wait(ring.empty(query.stage), query.parity ^ 1u);
-      store_shared_u32(base + SharedLayout::kTileIndex + query.stage * 4, tile);
-      if constexpr (C::kPacked) give_away(query.stage, of_document);
-      barrier_arrive_expect_bytes(full, C::kQueryBytes);
-      load_tile(base + SharedLayout::kQuery + query.stage * C::kQueryBytes, map_q, full, C::kQueryPanelBytes,
-                {0, static_cast<i32>(work.query_row(work.first_query)), static_cast<i32>(work.head),
-                 static_cast<i32>(work.batch)});
-      query.advance();
+      if constexpr (C::kSlots > 1) load_queries(work, tile, of_document);
       for (u32 block = work.blocks; block-- > work.lowest_block();) {
-        load_block(SharedLayout::kKeyRing, SharedLayout::kKeys, key, map_k, work, block);
+        load_keys(work, block);
         if (block + 1 < work.blocks) {
-          load_block(SharedLayout::kValueRing, SharedLayout::kValues, value, map_v, work, block + 1);
+          load_values(work, block + 1);
+        } else if constexpr (C::kSlots == 1) {
+          load_queries(work, tile, of_document);  // behind the first keys, whose place comes free before that of Q
         }
       }
       // Before the next Q: its buffer comes free only when the consumers have this V.
-      load_block(SharedLayout::kValueRing, SharedLayout::kValues, value, map_v, work, work.lowest_block());
+      load_values(work, work.lowest_block());
     }
     barrier_wait(ring.empty(query.stage), query.parity ^ 1u);
     store_shared_u32(base + SharedLayout::kTileIndex + query.stage * 4, kNoTile);
@@ -459,8 +527,8 @@ __device__ __forceinline__ void store_tiles(const TensorMap& map_o, const Attent
     const Work work = work_at(view, tile);
     barrier_wait(base + SharedLayout::kOutputFull + position.stage * kBarrierBytes, position.parity);
 #pragma unroll
-    for (u32 panel = 0; panel < C::kPanels; ++panel) {
-      store_box(map_o, base + SharedLayout::kQuery + position.stage * C::kQueryBytes + panel * C::kQueryPanelBytes,
+    for (u32 panel = 0; panel < C::kValuePanels; ++panel) {
+      store_box(map_o, base + SharedLayout::kQuery + position.stage * C::kSlotBytes + panel * C::kQueryPanelBytes,
                 {static_cast<i32>(panel * 64), static_cast<i32>(work.first_query), static_cast<i32>(work.head),
                  static_cast<i32>(work.batch)});
     }
@@ -475,7 +543,7 @@ __device__ __forceinline__ void store_tiles(const TensorMap& map_o, const Attent
 // The first `rows` rows of a tile, by the warp: behind them is another document.
 __device__ __forceinline__ void store_rows(const AttentionView& view, const Work& work, u32 tile, u32 rows, u32 lane) {
   using C = Config;
-  constexpr u32 kChunks = C::kHeadDim / 8;  // of 16 bytes
+  constexpr u32 kChunks = RIDGE_OUTPUT_COLUMNS / 8;  // of 16 bytes
   u16* const first = view.o + static_cast<i64>(work.head) * view.o_head_stride +
                      static_cast<i64>(work.query_row(work.first_query)) * view.o_row_stride;
   for (u32 at = lane; at < rows * kChunks; at += kWarpThreads) {
@@ -499,13 +567,13 @@ __device__ __forceinline__ void store_document_tiles(const TensorMap& map_o, con
     if (index == kNoTile) break;
     const Work work = work_of(view, tile_in_slot(base, position.stage));
     barrier_wait(base + SharedLayout::kOutputFull + position.stage * kBarrierBytes, position.parity);
-    const u32 tile = base + SharedLayout::kQuery + position.stage * C::kQueryBytes;
+    const u32 tile = base + SharedLayout::kQuery + position.stage * C::kSlotBytes;
     const u32 rows = work.queries - work.first_query;
     if (rows < C::kBlockM) {
       store_rows(view, work, tile, rows, lane);
     } else if (elect_one()) {
 #pragma unroll
-      for (u32 panel = 0; panel < C::kPanels; ++panel) {
+      for (u32 panel = 0; panel < C::kValuePanels; ++panel) {
         store_box(map_o, tile + panel * C::kQueryPanelBytes,
                   {static_cast<i32>(panel * 64), static_cast<i32>(work.query_row(work.first_query)),
                    static_cast<i32>(work.head), 0});
@@ -580,9 +648,9 @@ struct OnlineSoftmax {
 struct Consumer {
   using C = Config;
   using ScoreMma = Wgmma<C::kBlockN, C::kType, C::kType, Major::kK, Major::kK>;
-  using ValueMma = Wgmma<C::kHeadDim, C::kType, C::kType, Major::kK, Major::kMn>;
+  using ValueMma = Wgmma<C::kValueDim, C::kType, C::kType, Major::kK, Major::kMn>;
   static constexpr int kScores = C::kBlockN / 2;
-  static constexpr int kOutputs = C::kHeadDim / 2;
+  static constexpr int kOutputs = C::kValueDim / 2;
 
   const AttentionView& view;
   u32 base, warpgroup, warp_in_group, lane;
@@ -613,21 +681,19 @@ struct Consumer {
   // S = Q K^T of the block that lies in the current stage.
   __device__ __forceinline__ void issue_scores(u32 slot) {
     const u64 q = matrix_descriptor<Major::kK>(
-        base + SharedLayout::kQuery + slot * C::kQueryBytes + warpgroup * 64 * kRowBytes, 0);
-    const u64 k = matrix_descriptor<Major::kK>(base + SharedLayout::kKeys + key.stage * C::kStageBytes, 0);
+        base + SharedLayout::kQuery + slot * C::kSlotBytes + warpgroup * 64 * kRowBytes, 0);
+    const u64 k = matrix_descriptor<Major::kK>(base + SharedLayout::kKeys + key.stage * C::kKeyBytes, 0);
     keep_in_registers(s);
     wgmma_fence();
 #pragma unroll
-    for (u32 panel = 0; panel < C::kPanels; ++panel) {
-#pragma unroll
-      for (u32 step = 0; step < kRowBytes / kWgmmaStepBytes; ++step) {
-        const u64 k_step = k + panel * (C::kKeyPanelBytes >> 4) + step * kDescriptorStep<Major::kK>;
-        if constexpr (C::kQueryInRegisters) {
-          ScoreMma::mma_register_a(s, query_registers[panel * 4 + step], k_step, panel != 0 || step != 0);
-        } else {
-          ScoreMma::mma(s, q + panel * (C::kQueryPanelBytes >> 4) + step * kDescriptorStep<Major::kK>, k_step,
-                        panel != 0 || step != 0);
-        }
+    for (u32 chunk = 0; chunk < C::kHeadDim / 16; ++chunk) {
+      const u32 panel = chunk / 4, step = chunk % 4;
+      const u64 k_step = k + panel * (C::kKeyPanelBytes >> 4) + step * kDescriptorStep<Major::kK>;
+      if constexpr (C::kQueryInRegisters) {
+        ScoreMma::mma_register_a(s, query_registers[chunk], k_step, chunk != 0);
+      } else {
+        ScoreMma::mma(s, q + panel * (C::kQueryPanelBytes >> 4) + step * kDescriptorStep<Major::kK>, k_step,
+                      chunk != 0);
       }
     }
     wgmma_commit();
@@ -645,7 +711,7 @@ struct Consumer {
 
   __device__ __forceinline__ void issue_values() {
     const u64 v =
-        matrix_descriptor<Major::kMn>(base + SharedLayout::kValues + value.stage * C::kStageBytes, C::kKeyPanelBytes);
+        matrix_descriptor<Major::kMn>(base + SharedLayout::kValues + value.stage * C::kValueBytes, C::kKeyPanelBytes);
     keep_in_registers(o);
     wgmma_fence();
 #pragma unroll
@@ -734,8 +800,8 @@ struct Consumer {
   // leave shared memory's bandwidth to K, V and the copy engine.
   __device__ __forceinline__ void read_queries() {
     if constexpr (C::kQueryInRegisters) {
-      const u32 tile = base + SharedLayout::kQuery + query.stage * C::kQueryBytes +
-                       (warpgroup * 64 + warp_in_group * 16) * kRowBytes;
+      const u32 tile =
+          base + SharedLayout::kQuery + query.stage * C::kSlotBytes + (warpgroup * 64 + warp_in_group * 16) * kRowBytes;
 #pragma unroll
       for (u32 chunk = 0; chunk < C::kHeadDim / 16; ++chunk) {
         load_matrix_x4(
@@ -762,21 +828,18 @@ struct Consumer {
     }
     // Without turns, and with Q in shared memory, another warp's instruction might still read this buffer.
     if constexpr (!C::kTakeTurns && !C::kQueryInRegisters) named_barrier(kTurnBarrier + warpgroup, kWarpgroupThreads);
-    const u32 tile = base + SharedLayout::kQuery + slot * C::kQueryBytes + row * kRowBytes;
+    const u32 tile = base + SharedLayout::kQuery + slot * C::kSlotBytes + row * kRowBytes;
 #pragma unroll
-    for (u32 panel = 0; panel < C::kPanels; ++panel) {
+    for (u32 chunk = 0; chunk < C::kValueDim / 16; ++chunk) {
+      u32 packed[4];
 #pragma unroll
-      for (u32 pair = 0; pair < 4; ++pair) {
-        const u32 first = panel * 32 + pair * 8;
-        u32 packed[4];
-#pragma unroll
-        for (u32 i = 0; i < 4; ++i) {
-          const float low = o[first + 2 * i] * factor[i % 2], high = o[first + 2 * i + 1] * factor[i % 2];
-          packed[i] = C::kType == MatrixType::kBf16 ? pack_bf16(low, high) : pack_f16(low, high);
-        }
-        store_matrix_x4(tile + panel * C::kQueryPanelBytes + swizzled_chunk(lane & 15u, 2 * pair + (lane >> 4)),
-                        packed[0], packed[1], packed[2], packed[3]);
+      for (u32 i = 0; i < 4; ++i) {
+        const float low = o[8 * chunk + 2 * i] * factor[i % 2], high = o[8 * chunk + 2 * i + 1] * factor[i % 2];
+        packed[i] = C::kType == MatrixType::kBf16 ? pack_bf16(low, high) : pack_f16(low, high);
       }
+      store_matrix_x4(
+          tile + chunk / 4 * C::kQueryPanelBytes + swizzled_chunk(lane & 15u, 2 * (chunk % 4) + (lane >> 4)), packed[0],
+          packed[1], packed[2], packed[3]);
     }
     fence_proxy_async_shared();
     __syncwarp();
@@ -805,10 +868,8 @@ struct Consumer {
     return true;
   }
 
-  __device__ __forceinline__ void run() {
-    if (C::kTakeTurns && warpgroup + 1 == C::kConsumers) named_barrier_arrive(kTurnBarrier, kTurnThreads);
-    Work work;
-    if (!next_tile(work)) return;
+  // The first block of a tile, when no product is in flight.
+  __device__ __forceinline__ void first_step(const Work& work) {
     barrier_wait(key_ring.full(key.stage), key.parity);
     take_turn();
     issue_scores(query.stage);
@@ -820,25 +881,57 @@ struct Consumer {
     softmax.template apply<true>(s, view.scale_log2, rescale);
     await_values();
     scores_to_p();
-    while (true) {
-      u32 block = work.blocks - 1;
-      for (; block > work.first_masked; --block) step<true>(work, block - 1);
-      if constexpr (C::kWindow) {
-        for (; block > work.masked_below; --block) step<false>(work, block - 1);
-        for (; block > work.lowest; --block) step<true>(work, block - 1);
-      } else {
-        for (; block > 0; --block) step<false>(work, block - 1);
-      }
+  }
+  // The others, but for the last product with V.
+  __device__ __forceinline__ void further_steps(const Work& work) {
+    u32 block = work.blocks - 1;
+    for (; block > work.first_masked; --block) step<true>(work, block - 1);
+    if constexpr (C::kWindow) {
+      for (; block > work.masked_below; --block) step<false>(work, block - 1);
+      for (; block > work.lowest; --block) step<true>(work, block - 1);
+    } else {
+      for (; block > 0; --block) step<false>(work, block - 1);
+    }
+  }
+  // The last product with V, with nothing behind it.
+  __device__ __forceinline__ void last_values() {
+    take_turn();
+    rescale_output();
+    issue_values();
+    wgmma_wait<0>();
+    keep_in_registers(o);
+  }
 
+  // With one slot: O has to leave before the next Q comes.
+  __device__ __forceinline__ void run_drained() {
+    Work work;
+    while (next_tile(work)) {
+      has_output = 0;
+      first_step(work);
+      further_steps(work);
+      last_values();
+      release_values();
+      finish_tile(work, query.stage, softmax);
+      query.advance();
+    }
+  }
+
+  __device__ __forceinline__ void run() {
+    if (C::kTakeTurns && warpgroup + 1 == C::kConsumers) named_barrier_arrive(kTurnBarrier, kTurnThreads);
+    if constexpr (C::kSlots == 1) {
+      run_drained();
+      return;
+    }
+    Work work;
+    if (!next_tile(work)) return;
+    first_step(work);
+    while (true) {
+      further_steps(work);
       const Work finished = work;
       const u32 slot = query.stage;
       query.advance();
       if (!next_tile(work)) {
-        take_turn();
-        rescale_output();
-        issue_values();
-        wgmma_wait<0>();
-        keep_in_registers(o);
+        last_values();
         finish_tile(finished, slot, softmax);
         return;
       }
