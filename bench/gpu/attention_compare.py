@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Checks the attention kernel against fp64 and times it beside cuDNN and FlashAttention-4, contenders taking turns.
 
-    attention_compare.py ROOT OUT [--repeats 30] [--quick] [--check-only] [--commit ID]
+    attention_compare.py ROOT OUT [--repeats 30] [--quick] [--check-only] [--only WORD ...] [--commit ID]
 
 Compiles src/ops/attention/cuda_attention.cu with nvcc, one cubin per build below, and launches it through the driver.
 Every timed call is one launch on random normal data, with the L2 displaced before it, between two events; contenders change
-places from round to round, the median counts. FLOP: 4 x pairs of a query and a key x dim x heads, half of them when causal.
-Writes OUT/attention.json (with every sample) and OUT/attention.csv. FlashAttention-4 takes part where `flash_attn.cute` can be
-imported. Exit status 1 on a wrong result, 77 without PyTorch or a Hopper GPU.
+places from round to round, the median counts. FLOP: 2 x pairs of a query and a key x (dim of q + dim of v) x heads, half of
+them when causal. Writes OUT/attention.json (with every sample) and OUT/attention.csv. FlashAttention-4 takes part where
+`flash_attn.cute` can be imported; a peer that refuses a shape is left out of it. --only: builds whose names begin with one of
+the words. Exit status 1 on a wrong result, 77 without PyTorch or a Hopper GPU.
 """
 import argparse
 import concurrent.futures
@@ -30,31 +31,55 @@ if torch is None or not torch.cuda.is_available() or torch.cuda.get_device_capab
     print("attention_compare: no PyTorch that sees a Hopper GPU", file=sys.stderr)
     sys.exit(77)
 
-KEY_BLOCK, CACHED_BYTES, ROUNDS_PER_SECTION = 128, 32 << 20, 8
+CACHED_BYTES, ROUNDS_PER_SECTION = 32 << 20, 8
 MULTIPROCESSORS = torch.cuda.get_device_properties(0).multi_processor_count
-# name: consumers, dim, causal, dtype, further defines; `_free` takes no turns.
+# name: dim of q and k, dim of v and o, causal, dtype, further defines; `_free` takes no turns, a number is keys per step.
 BUILDS = {
-    "d128_causal": (2, 128, True, "kBf16", {}),
-    "d128_full": (2, 128, False, "kBf16", {}),
-    "d128_full_free": (2, 128, False, "kBf16", {"TAKE_TURNS": 0}),
-    "d128_full_160": (2, 128, False, "kBf16", {"BLOCK_N": 160, "QUERY_IN_REGISTERS": 0}),
-    "d128_full_f16": (2, 128, False, "kF16", {}),
-    "d64_causal": (3, 64, True, "kBf16", {}),
-    "d64_full": (3, 64, False, "kBf16", {}),
-    "d64_causal_128": (2, 64, True, "kBf16", {}),
-    "d64_full_128": (2, 64, False, "kBf16", {}),
+    "d128_causal": (128, 128, True, "kBf16", {}),
+    "d128_full": (128, 128, False, "kBf16", {}),
+    "d128_full_free": (128, 128, False, "kBf16", {"TAKE_TURNS": 0}),
+    "d128_full_160": (128, 128, False, "kBf16", {"BLOCK_N": 160, "QUERY_IN_REGISTERS": 0}),
+    "d128_full_f16": (128, 128, False, "kF16", {}),
+    "d64_causal": (64, 64, True, "kBf16", {}),
+    "d64_full": (64, 64, False, "kBf16", {}),
+    "d64_causal_128": (64, 64, True, "kBf16", {"CONSUMERS": 2}),
+    "d64_full_128": (64, 64, False, "kBf16", {"CONSUMERS": 2}),
+    "d96_causal": (96, 96, True, "kBf16", {}),
+    "d96_full_f16": (96, 96, False, "kF16", {}),
+    "d96_causal_160": (96, 96, True, "kBf16", {"BLOCK_N": 160}),
+    "d40_causal": (40, 40, True, "kBf16", {}),
+    "d72_full": (72, 72, False, "kBf16", {}),
+    "d192_causal": (192, 192, True, "kBf16", {}),
+    "d200_full_f16": (200, 200, False, "kF16", {}),
+    "d256_causal": (256, 256, True, "kBf16", {}),
+    "d256_full": (256, 256, False, "kBf16", {}),
+    "d256_full_f16": (256, 256, False, "kF16", {}),
+    "d256_full_free": (256, 256, False, "kBf16", {"TAKE_TURNS": 0}),
+    "d192_128_causal": (192, 128, True, "kBf16", {}),
+    "d192_128_full": (192, 128, False, "kBf16", {}),
+    "d192_128_full_f16": (192, 128, False, "kF16", {}),
+    "d192_128_full_shared": (192, 128, False, "kBf16", {"QUERY_IN_REGISTERS": 0}),
+    "d192_128_full_drained": (192, 128, False, "kBf16", {"SLOTS": 1, "BLOCK_N": 128, "QUERY_IN_REGISTERS": 0}),
+    "d192_128_full_112": (192, 128, False, "kBf16", {"SLOTS": 1, "BLOCK_N": 112, "QUERY_IN_REGISTERS": 1}),
+    "d64_128_causal": (64, 128, True, "kBf16", {}),
+    "d128_256_full": (128, 256, False, "kBf16", {}),
 }
-SHAPES = [  # batch, heads, kv_heads, sequence, dim, causal, builds
-    (1, 32, 8, 8192, 128, True, ["d128_causal"]),
-    (1, 32, 8, 8192, 128, False, ["d128_full", "d128_full_free", "d128_full_160"]),
-    (2, 64, 8, 4096, 128, True, ["d128_causal"]),
-    (2, 64, 8, 4096, 128, False, ["d128_full", "d128_full_free", "d128_full_160"]),
-    (1, 32, 8, 2048, 128, True, ["d128_causal"]),
-    (1, 64, 8, 32768, 128, True, ["d128_causal"]),
-    (4, 32, 32, 2048, 64, True, ["d64_causal", "d64_causal_128"]),
-    (4, 32, 32, 2048, 64, False, ["d64_full", "d64_full_128"]),
-    (32, 32, 8, 512, 128, True, ["d128_causal"]),
-    (64, 32, 32, 256, 64, True, ["d64_causal", "d64_causal_128"]),
+SHAPES = [  # batch, heads, kv_heads, sequence, dim, dim of v, causal, builds
+    (1, 32, 8, 8192, 128, 128, True, ["d128_causal"]),
+    (1, 32, 8, 8192, 128, 128, False, ["d128_full", "d128_full_free", "d128_full_160"]),
+    (2, 64, 8, 4096, 128, 128, True, ["d128_causal"]),
+    (2, 64, 8, 4096, 128, 128, False, ["d128_full", "d128_full_free", "d128_full_160"]),
+    (1, 32, 8, 2048, 128, 128, True, ["d128_causal"]),
+    (1, 64, 8, 32768, 128, 128, True, ["d128_causal"]),
+    (4, 32, 32, 2048, 64, 64, True, ["d64_causal", "d64_causal_128"]),
+    (4, 32, 32, 2048, 64, 64, False, ["d64_full", "d64_full_128"]),
+    (32, 32, 8, 512, 128, 128, True, ["d128_causal"]),
+    (64, 32, 32, 256, 64, 64, True, ["d64_causal", "d64_causal_128"]),
+    (1, 32, 8, 8192, 96, 96, True, ["d96_causal", "d96_causal_160"]),
+    (1, 16, 16, 16384, 256, 256, True, ["d256_causal"]),
+    (1, 16, 16, 16384, 256, 256, False, ["d256_full", "d256_full_free"]),
+    (1, 128, 128, 4096, 192, 128, True, ["d192_128_causal"]),
+    (1, 128, 128, 4096, 192, 128, False, ["d192_128_full", "d192_128_full_shared", "d192_128_full_drained", "d192_128_full_112"]),
 ]
 CHECKS = [  # batch, heads, kv_heads, q_len, k_len: around the tiles, unequal both ways, several tiles per block
     (1, 1, 1, 128, 128), (1, 2, 1, 1, 1), (1, 2, 2, 127, 127), (2, 4, 2, 300, 300), (1, 8, 2, 513, 1025),
@@ -95,16 +120,32 @@ def tensor_map(tensor, rows):
     return encoded
 
 
+def defines_of(name):
+    """What the library builds such heads with (the values of the kernel's launch plan), and what the build changes."""
+    dim, v_dim, causal, dtype, more = BUILDS[name]
+    depth, width = (max(-(-columns // 32) * 32, 64) for columns in (dim, v_dim))
+    panels, v_panels = -(-depth // 64), -(-width // 64)
+    slots = more.get("SLOTS", 2 if panels <= 3 and v_panels <= 2 else 1)
+    consumers = more.get("CONSUMERS", 3 if max(depth, width) == 64 else 2)
+    keys = (128 if panels <= 2 else 96) if slots == 2 else (112 if max(panels, v_panels) == 3 else 80)
+    registers = (32, 160) if consumers == 3 else (24, 240) if slots == 2 else (32, 232)
+    return {"TYPE": dtype, "HEAD_DIM": depth, "VALUE_DIM": width, "OUTPUT_COLUMNS": width, "BLOCK_N": keys, "SLOTS": slots, "CONSUMERS": consumers,
+            "CAUSAL": int(causal), "WINDOW": 0, "PACKED": 0, "QUERY_IN_REGISTERS": int(consumers == 2 and slots == 2),
+            "PRODUCER_REGISTERS": registers[0], "CONSUMER_REGISTERS": registers[1], **more}
+
+
 class Build:
     def __init__(self, name, folder):
         self.name = name
-        self.consumers, self.dim, self.causal, self.type, more = BUILDS[name]
-        self.dtype = torch.bfloat16 if self.type == "kBf16" else torch.float16
-        self.block = more.get("BLOCK_N", KEY_BLOCK)
+        self.dim, self.v_dim, self.causal, dtype, _ = BUILDS[name]
+        self.dtype = torch.bfloat16 if dtype == "kBf16" else torch.float16
+        defines = defines_of(name)
+        self.consumers, self.block = defines["CONSUMERS"], defines["BLOCK_N"]
         module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
         checked(driver.cuModuleLoadData(ctypes.byref(module), (folder / f"{name}.cubin").read_bytes()), "cuModuleLoadData")
         checked(driver.cuModuleGetFunction(ctypes.byref(self.function), module, b"ridge_attention"), "cuModuleGetFunction")
-        self.shared = 2 * self.dim * (2 * 64 * self.consumers + 4 * self.block) + 256
+        panels, v_panels = -(-defines["HEAD_DIM"] // 64), -(-defines["VALUE_DIM"] // 64)
+        self.shared = 128 * (defines["SLOTS"] * max(panels, v_panels) * 64 * self.consumers + 2 * (panels + v_panels) * self.block) + 256
         checked(driver.cuFuncSetAttribute(self.function, 8, self.shared), "cuFuncSetAttribute")
 
     def prepare(self, q, k, v, o, lse):
@@ -112,7 +153,7 @@ class Build:
         k_len, kv_heads = k.shape[1], k.shape[2]
         rows = 64 * self.consumers
         q_tiles = -(-q_len // rows)
-        section = max(CACHED_BYTES // (k_len * dim * 4), 1) * (heads // kv_heads)
+        section = max(CACHED_BYTES // (2 * k_len * (dim + v.shape[3])), 1) * (heads // kv_heads)
         if self.causal:
             section = max(section, ROUNDS_PER_SECTION * MULTIPROCESSORS // q_tiles)
         maps = [tensor_map(q, rows), tensor_map(k, self.block), tensor_map(v, self.block), tensor_map(o, rows)]
@@ -134,14 +175,9 @@ def compile_builds(root, names, folder):
     nvcc = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin", "nvcc")
 
     def compile_one(name):
-        consumers, dim, causal, dtype, more = BUILDS[name]
-        narrow = consumers == 3
-        defines = {"TYPE": dtype, "HEAD_DIM": dim, "CONSUMERS": consumers, "CAUSAL": int(causal), "WINDOW": 0, "PACKED": 0,
-                   "QUERY_IN_REGISTERS": int(not narrow), "PRODUCER_REGISTERS": 32 if narrow else 24,
-                   "CONSUMER_REGISTERS": 160 if narrow else 240, **more}
         command = [nvcc, "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-std=c++20", "-Xptxas", "-v", "-o",
                    str(folder / f"{name}.cubin"), str(root / "src/ops/attention/cuda_attention.cu")]
-        run = subprocess.run(command + [f"-DRIDGE_{key}={value}" for key, value in defines.items()], capture_output=True, text=True)
+        run = subprocess.run(command + [f"-DRIDGE_{key}={value}" for key, value in defines_of(name).items()], capture_output=True, text=True)
         if run.returncode or "C75" in run.stderr or " 0 bytes spill stores" not in run.stderr:
             sys.exit(f"attention_compare: {name}: {run.stderr}")
     with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -151,7 +187,8 @@ def compile_builds(root, names, folder):
 
 def reference(q, k, v, causal):
     q_len, k_len, group = q.shape[1], k.shape[1], q.shape[2] // k.shape[2]
-    out, lse = torch.empty_like(q, dtype=torch.float64), torch.empty(q.shape[0], q.shape[2], q_len, device="cuda", dtype=torch.float64)
+    out = torch.empty(*q.shape[:3], v.shape[3], device="cuda", dtype=torch.float64)
+    lse = torch.empty(q.shape[0], q.shape[2], q_len, device="cuda", dtype=torch.float64)
     visible = torch.arange(k_len, device="cuda")[None] <= torch.arange(q_len, device="cuda")[:, None] + k_len - q_len
     for b in range(q.shape[0]):
         for h in range(q.shape[2]):
@@ -164,9 +201,9 @@ def reference(q, k, v, causal):
 
 
 def check(build, batch, heads, kv_heads, q_len, k_len, magnitude=1.0):
-    q, k, v = ((magnitude * torch.randn(batch, n, h, build.dim, device="cuda")).to(build.dtype)
-               for n, h in ((q_len, heads), (k_len, kv_heads), (k_len, kv_heads)))
-    padded = torch.empty(batch, q_len + 3, heads, build.dim, device="cuda", dtype=build.dtype)
+    q, k, v = ((magnitude * torch.randn(batch, n, h, dim, device="cuda")).to(build.dtype)
+               for n, h, dim in ((q_len, heads, build.dim), (k_len, kv_heads, build.dim), (k_len, kv_heads, build.v_dim)))
+    padded = torch.empty(batch, q_len + 3, heads, build.v_dim, device="cuda", dtype=build.dtype)
     sums = torch.empty(batch * heads * q_len + 64, device="cuda")
     o, lse, runs = padded[:, :q_len], sums[:batch * heads * q_len].view(batch, heads, q_len), []
     call = build.prepare(q, k, v, o, lse)
@@ -197,20 +234,29 @@ def contenders(shape, builds, sets):
         from flash_attn.cute import flash_attn_func
     except ImportError:
         flash_attn_func = None
-    batch, heads, kv_heads, length, dim, causal, names = shape
+    batch, heads, kv_heads, length, dim, v_dim, causal, names = shape
     calls = {}
     for _ in range(sets):
-        q, k, v = (torch.randn(batch, length, h, dim, device="cuda", dtype=torch.bfloat16) for h in (heads, kv_heads, kv_heads))
+        q, k, v = (torch.randn(batch, length, h, n, device="cuda", dtype=torch.bfloat16)
+                   for h, n in ((heads, dim), (kv_heads, dim), (kv_heads, v_dim)))
 
         def cudnn(q=q.transpose(1, 2), k=k.transpose(1, 2), v=v.transpose(1, 2)):
             with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):
                 return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
         for name in names:
             lse = torch.empty(batch, heads, length, device="cuda")
-            calls.setdefault(name, []).append(builds[name].prepare(q, k, v, torch.empty_like(q), lse))
+            o = torch.empty(batch, length, heads, v_dim, device="cuda", dtype=q.dtype)
+            calls.setdefault(name, []).append(builds[name].prepare(q, k, v, o, lse))
         calls.setdefault("cudnn", []).append(cudnn)
         if flash_attn_func is not None:
             calls.setdefault("fa4", []).append(lambda q=q, k=k, v=v: flash_attn_func(q, k, v, causal=causal))
+    for peer in ("cudnn", "fa4"):
+        try:
+            for call in calls.get(peer, []):
+                call()
+        except Exception as reason:
+            print(f"no {peer}: {type(reason).__name__}: {str(reason)[:200]}", flush=True)
+            del calls[peer]
     return calls
 
 
@@ -254,27 +300,34 @@ def main():
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--quick", action="store_true", help="no checks before the timing")
     parser.add_argument("--check-only", action="store_true")
+    parser.add_argument("--only", nargs="+", default=[""])
     parser.add_argument("--commit", default="")
     options = parser.parse_args()
     torch.zeros(1, device="cuda")
     with tempfile.TemporaryDirectory() as folder:
-        builds = compile_builds(options.root, list(BUILDS), pathlib.Path(folder))
+        names = [name for name in BUILDS if any(name.startswith(word) for word in options.only)]
+        builds = compile_builds(options.root, names, pathlib.Path(folder))
+    right = {}
     if not options.quick:
-        right = [check(build, *shape) for build in builds.values() for shape in CHECKS]
-        right += [check(build, 1, 4, 2, 700, 700, magnitude=4.0) for build in builds.values()]
-        print(f"{sum(right)} of {len(right)} checks against fp64 passed", flush=True)
-        if not all(right):
-            sys.exit(1)
+        for name, build in builds.items():
+            right[name] = [check(build, *shape) for shape in CHECKS] + [check(build, 1, 4, 2, 700, 700, magnitude=4.0)]
+        passed = [one for of_build in right.values() for one in of_build]
+        print(f"{sum(passed)} of {len(passed)} checks against fp64 passed", flush=True)
+        builds = {name: build for name, build in builds.items() if all(right[name])}  # what is wrong is not timed
+    wrong = not all(map(all, right.values()))
     if options.check_only:
-        return
+        return wrong
     rows, sweep = [], torch.zeros(128 << 20, dtype=torch.int32, device="cuda")
-    for shape in SHAPES:
-        batch, heads, kv_heads, length, dim, causal, _ = shape
-        calls = contenders(shape, builds, 2 if length < 16384 else 1)
+    for *shape, of_shape in SHAPES:
+        batch, heads, kv_heads, length, dim, v_dim, causal = shape
+        of_shape = [name for name in of_shape if name in builds]
+        if not of_shape:
+            continue
+        calls = contenders((*shape, of_shape), builds, 2 if length < 16384 else 1)
         samples = timed(calls, options.repeats, sweep)
-        flop = 4e-9 * batch * heads * length * length * dim * (0.5 if causal else 1)
+        flop = 2e-9 * batch * heads * length * length * (dim + v_dim) * (0.5 if causal else 1)
         medians = {name: statistics.median(times) for name, times in samples.items()}
-        label = f"{batch},{heads}/{kv_heads},{length},{dim} {'causal' if causal else 'full'}"
+        label = f"{batch},{heads}/{kv_heads},{length},{dim}{f'/{v_dim}' if v_dim != dim else ''} {'causal' if causal else 'full'}"
         print(label, "  ".join(f"{name} {flop / ms:.0f}" + (f" ({medians['fa4'] / ms:.3f})" if "fa4" in medians else "")
                                for name, ms in medians.items()), flush=True)
         rows += [{"case": label, "contender": name, "median_ms": medians[name], "tflops": flop / medians[name],
@@ -289,7 +342,8 @@ def main():
         writer.writerow(["case", "contender", "median_ms", "tflops", "best_tflops"])
         writer.writerows([row["case"], row["contender"], f"{row['median_ms']:.5f}", f"{row['tflops']:.1f}", f"{row['best_tflops']:.1f}"]
                          for row in rows)
+    return wrong
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

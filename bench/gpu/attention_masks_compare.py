@@ -32,10 +32,11 @@ except ImportError:
     flash_attn_func = flash_attn_varlen_func = None
 
 WINDOWS = [  # batch, heads, kv_heads, length, dim, left, right
-    (1, 32, 8, 8192, 128, 1023, 0), (1, 32, 8, 8192, 128, 4095, 0), (1, 32, 8, 32768, 128, 1023, 0), (1, 32, 8, 8192, 128, 512, 512), (4, 32, 32, 4096, 64, 511, 0)]
+    (1, 32, 8, 8192, 128, 1023, 0), (1, 32, 8, 8192, 128, 4095, 0), (1, 32, 8, 32768, 128, 1023, 0), (1, 32, 8, 8192, 128, 512, 512), (4, 32, 32, 4096, 64, 511, 0),
+    (1, 32, 8, 8192, 96, 1023, 0), (1, 16, 16, 16384, 256, 4095, 0)]
 DOCUMENTS = [  # heads, kv_heads, dim, causal, lengths
     (32, 8, 128, True, [2048] * 8), (32, 8, 128, True, [8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 32]), (32, 8, 128, True, [512] * 32),
-    (32, 8, 128, False, [1000] * 16), (32, 32, 64, True, [777] * 21)]
+    (32, 8, 128, False, [1000] * 16), (32, 32, 64, True, [777] * 21), (32, 8, 96, True, [2048] * 8), (16, 16, 256, True, [2048] * 8)]
 CHECKED = (1, 8, 2, 900, 128, 100, 30), (8, 2, 128, True, [300, 1, 129, 0, 400, 70])
 MOST_DIFFERENCE = 0.012  # of the RMS, in bf16
 
@@ -101,13 +102,13 @@ def passes(leaves, calls, grad):
     for name, call in calls.items():
         try:
             out = call()
-            results[name] = (out.detach(), *torch.autograd.grad(out, leaves, grad, retain_graph=True))
+            results[name] = (out.detach(),)
+            if name != "ridgeline_ordered":
+                forward[name] = call
+            results[name] += torch.autograd.grad(out, leaves, grad, retain_graph=True)
+            backward[name] = lambda out=out: torch.autograd.grad(out, leaves, grad, retain_graph=True)
         except Exception as reason:
             print(f"no {name}: {type(reason).__name__}: {str(reason)[:200]}", flush=True)
-            continue
-        if name != "ridgeline_ordered":
-            forward[name] = call
-        backward[name] = lambda out=out: torch.autograd.grad(out, leaves, grad, retain_graph=True)
     return forward, backward, results
 
 
@@ -120,7 +121,7 @@ def check(work, seen):
     for contender, results in passes(leaves, calls, grad)[2].items():
         off = [difference(have, right) for have, right in zip(results, want)]
         print(f"{name}: {contender} off by {', '.join(f'{one:.4f}' for one in off)}", flush=True)
-        wrong += contender.startswith("ridgeline") and max(off) > MOST_DIFFERENCE
+        wrong += contender.startswith("ridgeline") and (len(off) < len(want) or max(off) > MOST_DIFFERENCE)
     return wrong == 0
 
 
