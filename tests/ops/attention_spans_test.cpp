@@ -10,6 +10,7 @@
 #include "ops/cuda_on_host.h"
 
 #define __forceinline__ inline
+inline int __clz(int bits) { return bits == 0 ? 32 : __builtin_clz(static_cast<unsigned>(bits)); }
 
 namespace ridge::cuda {
 using u32 = unsigned;
@@ -193,6 +194,44 @@ TEST(AttentionDocuments, TilesAreThoseOfTheOffsetsOrOfTheNearestThatArePossible)
       k.push_back(k.back() + static_cast<int>(generator() % 3));
     }
     expect_cut(q, k, static_cast<u32>(q.back()) + 9, static_cast<u32>(k.back()));
+  }
+}
+
+// The tiles of the definition, each at a place of its own, the longest first but for 3 %.
+TEST(AttentionDocuments, TheLongestTilesComeFirst) {
+  if (!kFibersRun) GTEST_SKIP() << "fibers and sanitizers do not go together";
+  constexpr u32 kRows = 16;
+  std::mt19937 generator(7);
+  for (const std::size_t documents : {std::size_t{1}, std::size_t{40}, std::size_t{2100}}) {
+    std::vector<int> q{3}, k{5};
+    for (std::size_t n = 0; n < documents; ++n) {
+      q.push_back(q.back() + static_cast<int>(generator() % 90));
+      k.push_back(k.back() + static_cast<int>(n % 7 == 0 ? generator() % 100000 : generator() % 60));
+    }
+    const u32 q_rows = static_cast<u32>(q.back()) + 40, k_rows = static_cast<u32>(k.back()) + 9;
+    const cuda::DocumentOffsets offsets{q.data(), k.data(), static_cast<u32>(documents), q_rows, k_rows};
+    Cut expected = by_definition<kRows, 0>(q, k, q_rows, k_rows);
+    std::vector<std::vector<u32>> found(expected.queries.size());
+    u32 count = 0;
+    const auto length = [](const cuda::Document& of, u32 first) { return of.keys + first; };
+    const auto write = [&](u32 tile, const cuda::Document& of, u32 first) {
+      ASSERT_LT(tile, found.size());
+      EXPECT_TRUE(found[tile].empty()) << "twice";
+      found[tile] = {of.first_query, of.queries, of.first_key, of.keys, of.outside ? 1u : 0u, first, of.first_tile};
+    };
+    static HostBlock block(cuda::kDocumentThreads);
+    block.run([&] { count = cuda::sort_documents<kRows>(offsets, true, length, write); });
+    ASSERT_EQ(count, expected.query_tiles);
+    const auto length_at = [&](std::size_t tile) { return found[tile][3] + found[tile][5]; };
+    for (std::size_t tile = 1; tile < found.size(); ++tile) {
+      ASSERT_LE(length_at(tile), length_at(tile - 1) + length_at(tile - 1) / 32) << tile;
+      if (length_at(tile - 1) < 64) {
+        ASSERT_LE(length_at(tile), length_at(tile - 1)) << tile;
+      }
+    }
+    std::ranges::sort(found);
+    std::ranges::sort(expected.queries);
+    EXPECT_EQ(found, expected.queries);
   }
 }
 

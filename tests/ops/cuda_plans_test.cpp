@@ -780,6 +780,11 @@ TEST(AttentionPlan, DocumentsAreCutInFrontOfTheKernel) {
   EXPECT_EQ(forward.kernels[1].grid[0], 40u) << "no more than 3 + 5 + 2 tiles of 4 heads";
   ASSERT_EQ(forward.workspaces.size(), 1u);
   EXPECT_EQ(forward.workspaces[0].bytes, 32u * 11);
+  const auto sorted = [&](const char* words) {
+    return plan("ops/attention/cuda_attention.cu", words).kernels.at(0).parameters.back().parts.at(0).bits;
+  };
+  EXPECT_EQ(sorted("attention q_len=65536 k_len=65536 dim=128 documents=5"), 1u);
+  EXPECT_EQ(sorted("attention q_len=65537 k_len=65537 dim=128 documents=5"), 0u) << "more than 32 MiB for each head";
   EXPECT_THAT(symbols(plan("ops/attention/cuda_attention.cu", "attention dim=128")), ElementsAre("ridge_attention"));
   const ResolvedPlan backward =
       plan("ops/attention/backward/cuda_attention_backward.cu",

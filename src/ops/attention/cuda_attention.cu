@@ -10,7 +10,7 @@
 // Long tiles come first. Heads of sizes between the builds are those of the next one, which the copy engine fills with
 // zeros and clips. With RIDGE_WINDOW a tile works off the blocks that some of its queries see, and masks those at
 // either end. With RIDGE_PACKED the sequence is documents behind each other: a launch of one block
-// (`ridge_attention_documents`) cuts their queries into tiles, and a tile's last rows, where
+// (`ridge_attention_documents`) cuts their queries into tiles and sorts them by length, and a tile's last rows, where
 // they are another document's, are left alone by storing rows one by one.
 //
 // Wins on sequences from about a thousand keys. Loses on a few hundred, where a tile is over before the pipeline is
@@ -116,6 +116,13 @@ expression = "packed && q_len > 0 ? floor_div(q_len, rows) + documents + 2 : cei
 [[value]]
 name = "heads_total"
 expression = "batch * heads"
+# Keys before and behind a query's place that it sees: more than any length where a window has no end.
+[[value]]
+name = "left"
+expression = "keys_left == 0 ? 536870912 : min(keys_left - 1, 536870912)"
+[[value]]
+name = "right"
+expression = "mask ? 0 : keys_right == 0 ? 536870912 : min(keys_right - 1, 536870912)"
 [[value]]
 name = "window"
 expression = "max(keys_left, keys_right) > 0 || packed"
@@ -172,7 +179,9 @@ args = [
     { operand = "q_offsets", when = "packed" }, { operand = "k_offsets", when = "packed" },
     { u32 = "documents" }, { u32 = "q_len" }, { u32 = "k_len" },
   ] },
-  { workspace = "tiles" },
+  { workspace = "tiles" }, { u32 = "left" }, { u32 = "right" },
+  # Documents side by side would read more than the L2 holds where a head's K and V are larger than it.
+  { u32 = "2 * k_len * (dim + v_dim) <= 33554432" },
 ]
 [[kernel]]
 symbol = "ridge_attention"
@@ -189,9 +198,7 @@ args = [
     # As many heads as have K and V in 32 MiB of L2; with a causal mask enough that the last tiles are short, too.
     { u32 = "min(heads_total, max(max(floor_div(33554432, 2 * k_len * (dim + v_dim)), 1) * heads / kv_heads, mask ? floor_div(8 * sm_count, q_tiles) : 0))" },
     { f32 = "1.4426950408889634 * scale" },
-    # More than any length where a window has no end.
-    { u32 = "keys_left == 0 ? 536870912 : min(keys_left - 1, 536870912)" },
-    { u32 = "mask ? 0 : keys_right == 0 ? 536870912 : min(keys_right - 1, 536870912)" },
+    { u32 = "left" }, { u32 = "right" },
     { workspace = "tiles" }, { operand = "o" }, { i64 = "o_stride1" }, { i64 = "o_stride2" },
   ] },
 ]
@@ -962,22 +969,33 @@ struct Consumer {
 }  // namespace ridge::cuda
 
 #if RIDGE_PACKED
-// Tiles of the queries of documents, each document's last ones first: with a causal mask they are the long ones.
+// Tiles of the queries of documents. With `sorted` the longest come first; without, in the order of documents, each
+// one's last first: with a causal mask it is the longest.
 extern "C" __global__ void __launch_bounds__(ridge::cuda::kDocumentThreads)
-    ridge_attention_documents(const ridge::cuda::DocumentOffsets offsets, ridge::cuda::DocumentTile* const tiles) {
+    ridge_attention_documents(const ridge::cuda::DocumentOffsets offsets, ridge::cuda::DocumentTile* const tiles,
+                              const ridge::cuda::u32 left, const ridge::cuda::u32 right,
+                              const ridge::cuda::u32 sorted) {
   using namespace ridge::cuda;
   constexpr u32 kRows = Config::kBlockM;
-  const auto write = [&](u32 tile, const Document& of, u32 first) {
+  const auto tile_of = [](const Document& of, u32 first) {
     DocumentTile one{};
     one.first = (of.queries - 1) / kRows * kRows - first;
     one.first_query = of.first_query;
     one.queries = of.queries;
     one.first_key = of.first_key;
     one.keys = of.outside ? 0 : of.keys;
-    tiles[1 + tile] = one;
+    return one;
   };
-  const uint2 count = cut_documents<kRows, 0>(offsets, write, [](u32, const Document&, u32) {});
-  if (threadIdx.x == 0) tiles[0].first = count.x;
+  const auto write = [&](u32 tile, const Document& of, u32 first) { tiles[1 + tile] = tile_of(of, first); };
+  const auto length = [&](const Document& of, u32 first) {
+    const DocumentTile tile = tile_of(of, first);
+    const KeyBlocks blocks = key_blocks<kRows, Config::kBlockN>(
+        {static_cast<i32>(tile.queries), static_cast<i32>(tile.keys), static_cast<i32>(left), static_cast<i32>(right)},
+        static_cast<i32>(tile.first));
+    return blocks.end - blocks.lowest;
+  };
+  const u32 count = sort_documents<kRows>(offsets, sorted != 0, length, write);
+  if (threadIdx.x == 0) tiles[0].first = count;
 }
 #endif
 

@@ -111,5 +111,40 @@ __device__ __forceinline__ uint2 cut_documents(const DocumentOffsets& offsets, Q
   return make_uint2(query_tiles, key_tiles);
 }
 
+// Places of lengths, the longest first; of 64 and more those within 3 % have the same.
+__device__ __forceinline__ u32 place_of_length(u32 length) {
+  u32 place = length;
+  if (length >= 64) {
+    const u32 exponent = 31 - static_cast<u32>(__clz(static_cast<int>(length)));
+    place = 64 + (exponent - 6) * 32 + (length >> (exponent - 5)) % 32;
+  }
+  return kDocumentThreads - 1 - place;
+}
+
+// Calls `give(tile, document, first)` for every tile of kRows queries, once, and returns how many there are. With
+// `sorted` the tiles are counted so that those of a larger `length(document, first)` come first, and those of one
+// length are in no order: a pass over the tiles finds how many there are of a length, another one which is where.
+// Without, they are in the order of documents.
+template <u32 kRows, class Length, class Give>
+__device__ __forceinline__ u32 sort_documents(const DocumentOffsets& offsets, bool sorted, Length length, Give give) {
+  __shared__ u32 places[kDocumentThreads];  // tiles of a length, then where the next one of them goes
+  __shared__ u32 of_warps[kDocumentThreads / kWarpThreads];
+  places[threadIdx.x] = 0;
+  __syncthreads();
+  u32 count = 0;
+  for (u32 pass = sorted ? 0 : 1; pass < 2; ++pass) {
+    const auto place = [&](u32 tile, const Document& of, u32 first) {
+      if (sorted) tile = atomicAdd(&places[place_of_length(length(of, first))], 1u);
+      if (pass == 1) give(tile, of, first);
+    };
+    count = cut_documents<kRows, 0>(offsets, place, [](u32, const Document&, u32) {}).x;
+    if (pass == 1) break;
+    const u32 own = places[threadIdx.x];
+    places[threadIdx.x] = scan_block<true>(own, of_warps) - own;
+    __syncthreads();
+  }
+  return count;
+}
+
 }  // namespace
 }  // namespace ridge::cuda
