@@ -24,6 +24,7 @@ import time
 
 SOURCE = "src/ops/attention/backward/cuda_attention_backward.cu"
 SMALL = {"HEAD_DIM": 64, "BLOCK_M": 128}
+CLIPPED = {"CLIPPED": 1}  # heads that are smaller than the build's
 # name: dim, causal, dtype, defines
 BUILDS = {}
 for mask, causal in (("causal", 1), ("full", 0)):
@@ -31,12 +32,16 @@ for mask, causal in (("causal", 1), ("full", 0)):
     BUILDS[f"d128_{mask}_ordered"] = (128, causal, "kBf16", {"ORDERED": 1})
     BUILDS[f"d64_{mask}"] = (64, causal, "kBf16", SMALL)
     BUILDS[f"d64_{mask}_ordered"] = (64, causal, "kBf16", {**SMALL, "ORDERED": 1})
+    BUILDS[f"d96_{mask}"] = (96, causal, "kBf16", CLIPPED)
+BUILDS["d96_causal_ordered"] = (96, 1, "kBf16", {**CLIPPED, "ORDERED": 1})
+BUILDS["d40_causal"] = (40, 1, "kBf16", {**SMALL, **CLIPPED})
+BUILDS["d8_full_f16"] = (8, 0, "kF16", {**SMALL, **CLIPPED})
 BUILDS["d128_causal_f16"] = (128, 1, "kF16", {})
 BUILDS["d64_full_f16"] = (64, 0, "kF16", SMALL)
 SHAPES = [  # batch, heads, kv_heads, sequence, dim, causal
     (1, 32, 8, 8192, 128, True), (1, 32, 8, 8192, 128, False), (2, 64, 8, 4096, 128, True), (2, 64, 8, 4096, 128, False),
     (4, 32, 32, 2048, 64, True), (4, 32, 32, 2048, 64, False), (32, 32, 8, 512, 128, True), (64, 32, 32, 256, 64, True),
-    (1, 64, 8, 32768, 128, True)]
+    (1, 64, 8, 32768, 128, True), (1, 32, 8, 8192, 96, True)]
 CHECKS = [  # batch, heads, kv_heads, q_len, k_len: around the tiles, unequal both ways, several blocks per head
     (1, 1, 1, 128, 128), (1, 1, 1, 64, 64), (1, 2, 1, 1, 1), (1, 2, 2, 127, 127), (2, 4, 2, 300, 300), (1, 8, 2, 513, 1025),
     (1, 3, 1, 1000, 300), (3, 6, 2, 129, 640), (1, 4, 4, 64, 2048), (2, 16, 4, 1111, 1111), (2, 5, 5, 255, 161),
@@ -49,7 +54,8 @@ def compile_builds(root, names, folder):
 
     def compile_one(name):
         dim, causal, dtype, more = BUILDS[name]
-        defines = {"TYPE": dtype, "HEAD_DIM": dim, "BLOCK_M": 64, "CAUSAL": causal, "WINDOW": 0, "PACKED": 0, "ORDERED": 0, **more}
+        defines = {"TYPE": dtype, "HEAD_DIM": 128, "CLIPPED": 0, "BLOCK_M": 64, "CAUSAL": causal, "WINDOW": 0, "PACKED": 0, "ORDERED": 0,
+                   **more}
         command = [NVCC, "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-std=c++20", "-lineinfo", "-Xptxas", "-v", "-o",
                    str(folder / f"backward_{name}.cubin"), str(root / SOURCE)]
         run = subprocess.run(command + [f"-DRIDGE_{key}={value}" for key, value in defines.items()], capture_output=True, text=True)
@@ -84,7 +90,8 @@ class View(ctypes.Structure):
                 ("grad_query", ctypes.c_void_p), ("turns", ctypes.c_void_p),
                 *((name, ctypes.c_uint32) for name in ("q_len", "k_len", "heads", "kv_heads", "batch", "group", "q_blocks", "tiles", "section")),
                 ("scale", ctypes.c_float), ("scale_log2", ctypes.c_float), ("left", ctypes.c_uint32), ("right", ctypes.c_uint32),
-                ("d_k", Rows), ("d_v", Rows), ("key_tiles", ctypes.c_void_p), ("query_blocks", ctypes.c_void_p)]
+                ("d_k", Rows), ("d_v", Rows), ("key_tiles", ctypes.c_void_p), ("query_blocks", ctypes.c_void_p),
+                ("dim", ctypes.c_uint32), ("value_dim", ctypes.c_uint32)]
 
 
 class Build:
@@ -94,6 +101,7 @@ class Build:
         self.dtype = torch.bfloat16 if kind == "kBf16" else torch.float16
         self.ordered = bool(more.get("ORDERED", 0))
         self.block_m = more.get("BLOCK_M", 64)
+        self.head_dim = more.get("HEAD_DIM", 128)
         module = ctypes.c_void_p()
         forward.checked(forward.driver.cuModuleLoadData(ctypes.byref(module), (folder / f"backward_{name}.cubin").read_bytes()),
                         f"cuModuleLoadData {name}")
@@ -103,8 +111,8 @@ class Build:
             forward.checked(forward.driver.cuModuleGetFunction(ctypes.byref(function), module,
                                                                f"ridge_attention_backward{suffix}".encode()), "cuModuleGetFunction")
             self.functions.append(function)
-        tile = 128 * self.dim * 2
-        block = self.block_m * self.dim * 2
+        tile = 128 * self.head_dim * 2
+        block = self.block_m * self.head_dim * 2
         self.shared = 2 * tile + 4 * block + 2 * 128 * self.block_m * 2 + 32768 + 16 * self.block_m + 256
         forward.checked(forward.driver.cuFuncSetAttribute(self.functions[1], 8, self.shared), "cuFuncSetAttribute")
 
@@ -114,18 +122,18 @@ class Build:
         q_blocks = -(-q_len // self.block_m)
         rows = batch * heads * q_blocks * self.block_m
         factors = torch.empty(2, rows, device="cuda")
-        sums = torch.empty(rows * dim, device="cuda")
+        sums = torch.empty(rows * self.head_dim, device="cuda")
         turns = torch.empty(batch * heads * q_blocks * 2, device="cuda", dtype=torch.int32)
         view = View(Rows(o), Rows(d_o), Rows(d_q), lse.data_ptr(), lse.stride(0), lse.stride(1), factors[0].data_ptr(),
                     factors[1].data_ptr(), sums.data_ptr(), turns.data_ptr(), q_len, k_len, heads, kv_heads, batch,
                     heads // kv_heads, q_blocks, 0, 0, 1 / math.sqrt(dim), math.log2(math.e) / math.sqrt(dim), 0, 0)
         tiles = -(-k_len // 128)
         # Heads whose Q, dO and sums of dQ share the L2; with a causal mask enough of them that the last tiles are short ones.
-        section = max(CACHED_BYTES // (q_len * dim * 8), 1)
+        section = max(CACHED_BYTES // (q_len * self.head_dim * 8), 1)
         if self.causal:
             section = max(section, rounds * MULTIPROCESSORS // tiles)
         section = min(section, kv_heads * batch)
-        view.tiles, view.section = tiles, section
+        view.tiles, view.section, view.dim, view.value_dim = tiles, section, dim, dim
         maps = [forward.tensor_map(x, 64) for x in (q, k, v, d_o, d_k, d_v)]
         main_arguments = (ctypes.c_void_p * 7)(*map(ctypes.addressof, maps), ctypes.addressof(view))
         side_arguments = (ctypes.c_void_p * 1)(ctypes.addressof(view))

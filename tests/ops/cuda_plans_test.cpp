@@ -835,11 +835,14 @@ TEST(AttentionBackwardPlan, ThreeLaunchesShareTheirSumsInScratchMemory) {
   EXPECT_EQ(plain.workspaces[0].bytes, 64u * 64 * 4);
   EXPECT_EQ(plain.workspaces[2].bytes, 64u * 64 * 128 * 4) << "dQ in fp32";
   EXPECT_EQ(plain.workspaces[3].bytes, 0u);
-  EXPECT_EQ(plain.kernels[0].parameters.at(0).bytes, 288u) << "AttentionBackwardView";
+  EXPECT_EQ(plain.kernels[0].parameters.at(0).bytes, 296u) << "AttentionBackwardView";
   const ResolvedPlan ordered = plan("dim=64 deterministic=1 mask=causal");
   EXPECT_EQ(ordered.kernels[0].grid[0], 4u) << "blocks of 128 queries";
   EXPECT_EQ(ordered.kernels[1].shared_bytes, 198912u);
   EXPECT_EQ(ordered.workspaces[3].bytes, 4u * 8 * 8);
+  const ResolvedPlan clipped = plan("dim=96");
+  EXPECT_EQ(clipped.kernels[1].shared_bytes, 197888u) << "that of heads of 128";
+  EXPECT_EQ(clipped.workspaces[2].bytes, 64u * 64 * 128 * 4);
 }
 
 TEST(AttentionBackwardPlan, RefusesWhatItCannotReadWithTheValues) {
@@ -847,8 +850,9 @@ TEST(AttentionBackwardPlan, RefusesWhatItCannotReadWithTheValues) {
   const auto refusal = [&](const char* words) {
     return kernel.refuses(plan_facts(problem_of(std::string("attention_backward ") + words))).value_or("");
   };
-  EXPECT_EQ(refusal("dim=64"), "");
-  EXPECT_THAT(refusal("dim=96"), HasSubstr("heads of 64 and 128: dim=96"));
+  for (const char* words : {"dim=8", "dim=64", "dim=96", "dim=128"}) EXPECT_EQ(refusal(words), "");
+  EXPECT_THAT(refusal("dim=100"), HasSubstr("heads of multiples of 8 up to 128: dim=100"));
+  EXPECT_THAT(refusal("dim=136"), HasSubstr("heads of multiples of 8 up to 128: dim=136"));
   EXPECT_THAT(refusal("dim=64 v_dim=128"), HasSubstr("heads of v of another size: dim=64 v_dim=128"));
   EXPECT_THAT(refusal("k_len=0"), HasSubstr("nothing to multiply"));
   EXPECT_THAT(refusal("batch=20000"), HasSubstr("at most 65535 heads"));

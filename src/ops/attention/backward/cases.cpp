@@ -7,6 +7,20 @@ namespace {
 
 record::Case make_case(std::string_view text) { return built_in_case(fmt::format("attention_backward {}", text)); }
 
+// Heads that are smaller than those of a kernel's build, around its tiles and under every mask.
+constexpr const char* kSmallerHeads[] = {
+    "heads=2 kv_heads=1 q_len=200 k_len=131 dim=8 deterministic=1",
+    "heads=2 kv_heads=1 q_len=131 k_len=200 dim=24 dtype=f16 mask=causal",
+    "batch=2 heads=2 kv_heads=2 q_len=129 k_len=129 dim=72 mask=causal deterministic=1",
+    "heads=4 kv_heads=2 q_len=150 k_len=280 dim=96 mask=causal",
+    "heads=4 kv_heads=2 q_len=150 k_len=280 dim=96 dtype=f16 deterministic=1",
+    "heads=3 kv_heads=1 q_len=65 k_len=257 dim=120 mask=causal",
+    "heads=2 kv_heads=1 q_len=300 k_len=300 dim=96 mask=causal keys_left=101",
+    "heads=2 kv_heads=1 q_len=300 k_len=280 dim=40 keys_left=31 keys_right=64 deterministic=1",
+    "heads=2 kv_heads=1 q_len=300 k_len=300 dim=96 mask=causal documents=5 deterministic=1",
+    "heads=2 kv_heads=1 q_len=300 k_len=300 dim=112 dtype=f16 documents=5",
+    "heads=2 kv_heads=1 q_len=400 k_len=330 dim=56 mask=causal documents=4"};
+
 // Around the tiles of 32 queries and 64 keys, unequal lengths both ways, groups, odd dims, and nothing at all.
 std::vector<record::Case> check_cases() {
   std::vector<record::Case> cases;
@@ -27,6 +41,7 @@ std::vector<record::Case> check_cases() {
       cases.push_back(make_case(fmt::format("{} mask={}", sizes, mask)));
     }
   }
+  for (const char* words : kSmallerHeads) cases.push_back(make_case(words));
   for (const auto& words : {attention::window_cases(), attention::document_cases(), attention::value_cases()}) {
     for (std::size_t i = 0; i < words.size(); ++i) {
       cases.push_back(make_case(fmt::format("{} deterministic={}", words[i], i / 2 % 2)));

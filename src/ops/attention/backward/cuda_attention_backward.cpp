@@ -1,5 +1,6 @@
 // The library's own gradients of attention for Hopper: cuda_attention_backward.cu, built for the head dimension, type,
-// mask and order of the call. Other dimensions, and rows that do not start on 16 bytes, are refused.
+// mask and order of the call. Heads of other sizes than multiples of 8 up to 128, and rows that do not start on 16
+// bytes, are refused.
 #include "ops/attention/backward/backward.h"
 #include "ops/cuda/cuda_kernel.h"
 

@@ -16,6 +16,9 @@
 // their queries into steps, none of which is of two documents; what leaves is stored row by row where a block ends
 // behind its document.
 //
+// Heads of fewer than RIDGE_HEAD_DIM columns (RIDGE_CLIPPED) cost what those of RIDGE_HEAD_DIM cost: the copy engine
+// fills the columns that they lack with zeros and stores none of them.
+//
 // Entry points: with RIDGE_PACKED `ridge_attention_backward_documents`, `ridge_attention_backward_prepare`,
 // `ridge_attention_backward`, `ridge_attention_backward_finish`, in this order on one stream.
 
@@ -26,7 +29,8 @@ op = "attention_backward"
 max_registers = 168
 [define]
 RIDGE_TYPE = { value = "dtype", names = ["kBf16", "kF16"] }
-RIDGE_HEAD_DIM = { value = "dim" }
+RIDGE_HEAD_DIM = { value = "head_dim" }
+RIDGE_CLIPPED = { value = "dim < head_dim" }
 RIDGE_BLOCK_M = { value = "block_m" }
 RIDGE_CAUSAL = { value = "window ? 0 : mask" }
 RIDGE_WINDOW = { value = "window" }
@@ -50,11 +54,23 @@ d128_bf16_packed = { case = "attention_backward dim=128 dtype=bf16 mask=causal d
 d128_bf16_packed_ordered = { case = "attention_backward dim=128 dtype=bf16 mask=causal documents=4 deterministic=1" }
 d128_f16_packed = { case = "attention_backward dim=128 dtype=f16 documents=4" }
 d64_bf16_packed = { case = "attention_backward dim=64 dtype=bf16 mask=causal documents=4" }
+d96_bf16_causal = { case = "attention_backward dim=96 dtype=bf16 mask=causal" }
+d96_bf16_full_ordered = { case = "attention_backward dim=96 dtype=bf16 mask=full deterministic=1" }
+d96_bf16_window = { case = "attention_backward dim=96 dtype=bf16 mask=causal keys_left=65" }
+d96_bf16_packed_ordered = { case = "attention_backward dim=96 dtype=bf16 mask=causal documents=4 deterministic=1" }
+d96_f16_packed = { case = "attention_backward dim=96 dtype=f16 documents=4" }
+d40_bf16_causal = { case = "attention_backward dim=40 dtype=bf16 mask=causal" }
+d40_bf16_window = { case = "attention_backward dim=40 dtype=bf16 mask=causal keys_left=65" }
+d40_bf16_packed = { case = "attention_backward dim=40 dtype=bf16 mask=causal documents=4" }
 */
 /* ridge-launch
+# The head that a build is made for; what a smaller one lacks is read as zeros and not written.
+[[value]]
+name = "head_dim"
+expression = "dim <= 64 ? 64 : 128"
 [[value]]
 name = "block_m"
-expression = "dim == 64 ? 128 : 64"
+expression = "head_dim == 64 ? 128 : 64"
 [[value]]
 name = "packed"
 expression = "documents > 0"
@@ -76,8 +92,8 @@ name = "window"
 expression = "max(keys_left, keys_right) > 0 || packed"
 
 [[needs]]
-expression = "dim == 64 || dim == 128"
-reason = "the kernel has builds for heads of 64 and 128"
+expression = "dim % 8 == 0 && dim <= 128"
+reason = "the kernel takes heads of multiples of 8 up to 128"
 [[needs]]
 expression = "v_dim == dim"
 reason = "the kernel has no build for heads of v of another size"
@@ -161,7 +177,7 @@ members = [
   { u32 = "q_len" }, { u32 = "k_len" }, { u32 = "heads" }, { u32 = "kv_heads" }, { u32 = "batch" },
   { u32 = "heads / kv_heads" }, { u32 = "q_blocks" }, { u32 = "tiles" },
   # Heads whose Q, dO and sums of dQ share 32 MiB of L2; with a causal mask enough that the last tiles are short ones.
-  { u32 = "min(batch * kv_heads, max(max(floor_div(33554432, 8 * q_len * dim), 1), mask ? floor_div(2 * sm_count, tiles) : 0))" },
+  { u32 = "min(batch * kv_heads, max(max(floor_div(33554432, 8 * q_len * head_dim), 1), mask ? floor_div(2 * sm_count, tiles) : 0))" },
   { f32 = "scale" }, { f32 = "1.4426950408889634 * scale" },
   # More than any length where a window has no end.
   { u32 = "keys_left == 0 ? 536870912 : min(keys_left - 1, 536870912)" },
@@ -169,6 +185,7 @@ members = [
   { operand = "d_k" }, { i64 = "d_k_stride0" }, { i64 = "d_k_stride2" }, { i64 = "d_k_stride1" },
   { operand = "d_v" }, { i64 = "d_v_stride0" }, { i64 = "d_v_stride2" }, { i64 = "d_v_stride1" },
   { workspace = "key_tiles" }, { workspace = "query_blocks" },
+  { u32 = "dim" }, { u32 = "dim" },
 ]
 [[kernel]]
 symbol = "ridge_attention_backward_documents"
@@ -192,7 +209,7 @@ symbol = "ridge_attention_backward"
 grid = ["tiles * batch * kv_heads"]
 block = [384]
 # K and V, two stages of Q, of dO and of dS, two parts of dQ, the rows' factors, and the barriers.
-shared = "dim * (512 + 8 * block_m) + 528 * block_m + 33024"
+shared = "head_dim * (512 + 8 * block_m) + 528 * block_m + 33024"
 args = [
   { tensor_map = "map_q" }, { tensor_map = "map_k" }, { tensor_map = "map_v" }, { tensor_map = "map_d_o" },
   { tensor_map = "map_d_k" }, { tensor_map = "map_d_v" }, { struct = "view" },
@@ -230,6 +247,7 @@ struct Config {
   static constexpr bool kWindow = RIDGE_WINDOW != 0;
   static constexpr bool kPacked = RIDGE_PACKED != 0;
   static constexpr bool kOrdered = RIDGE_ORDERED != 0;
+  static constexpr bool kClipped = RIDGE_CLIPPED != 0;  // heads are smaller than kHeadDim
   // Where a step has 64 queries, dV is issued before dS is computed and runs under it; for 128 the registers do not do.
   static constexpr bool kEarlyValues = RIDGE_BLOCK_M == 64;
   static constexpr u32 kStages = 2;  // of Q, of dO, and of dS, so that a step's number says where everything lies
@@ -249,6 +267,10 @@ struct Config {
   // A warpgroup computes a quarter of 128 x 128, or half of 64 x 128, of dQ: always 64 x 64.
   static constexpr u32 kPartFloats = 64 * 64;
   static constexpr u32 kPartBytes = kPartFloats * 4;
+
+  static constexpr u32 kParts = 2;  // of the sums of dQ of a block of queries
+  static constexpr u32 kTurns = 2;  // at these sums
+  static constexpr u32 kValueDim = kHeadDim;
 
   static_assert(kHeadDim * kBlockM == 128 * 64, "dQ of a block of queries is two parts of 64 x 64");
   static_assert(kWindow || !kPacked, "documents have the masks of a window");
@@ -275,176 +297,14 @@ struct SharedLayout {
 
 inline constexpr u32 kConsumersBarrier = 1;  // all consumers
 inline constexpr u32 kWarpgroupBarrier = 2;  // and 3: one warpgroup
-inline constexpr float kLog2E = 1.44269504f;
-inline constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
 
 }  // namespace
+}  // namespace ridge::cuda
 
-// One 16-bit tensor [batch, heads, rows, head dim]; the last dimension is contiguous. Strides in elements.
-struct AttentionRows {
-  u16* data;
-  i64 batch_stride, head_stride, row_stride;
-};
+#include "blocks.cuh"
 
-// A block of keys of a document; in front of all how many there are.
-struct DocumentKeys {
-  u32 first;                 // key of the document
-  u32 first_key, keys;       // of the document, among all
-  u32 first_query, queries;  // 0 of them see keys of no document
-  u32 first_block;           // of the document's queries
-  u32 unused[2];
-};
-// A block of queries: rows first .. end of all; in front of all how many there are.
-struct DocumentQueries {
-  u32 first, end;
-};
-
-// What the launches share.
-struct AttentionBackwardView {
-  AttentionRows o, d_o, d_q;
-  const float* log_sum_exp;  // [batch, heads, q_len]
-  i64 sum_batch_stride, sum_head_stride;
-  // Workspace; heads are those of the whole batch. Where rows are counted they are padded to whole blocks of queries.
-  float* scaled_log_sum;  // [heads, q_blocks, kBlockM], in the order in which threads read it; times log2(e)
-  float* delta;           // the same
-  float* grad_query;      // [heads, q_blocks, 2, 64 x 64]: sums of dQ, in the order of the accumulators
-  u32* turns;             // [heads, q_blocks, 2] with RIDGE_ORDERED
-  u32 q_len, k_len;
-  u32 heads, kv_heads, batch;
-  u32 group;     // query heads per head of K and V
-  u32 q_blocks;  // blocks of queries per head
-  u32 tiles;     // blocks of keys per head
-  u32 section;   // heads of K and V that are worked on at one time
-  float scale;   // of the scores
-  float scale_log2;
-  u32 left, right;         // keys before and behind its place that a query sees, with RIDGE_WINDOW
-  AttentionRows d_k, d_v;  // with RIDGE_PACKED, as what follows
-  DocumentKeys* key_tiles;
-  DocumentQueries* query_blocks;
-};
-
+namespace ridge::cuda {
 namespace {
-
-// Where in a block the factor of query `row` lies: a thread reads those of its columns, row = 8 j + 2 (lane % 4) + p,
-// as vectors of four that lie beside those of its three neighbours.
-__device__ __forceinline__ u32 factor_place(u32 row) {
-  const u32 j = row / 8, quad = row % 8 / 2, p = row % 2;
-  return (j / 2 * 4 + quad) * 4 + j % 2 * 2 + p;
-}
-
-// The block of keys, and the head of K and V, that a thread block works on. Tiles of low keys first: with a causal mask
-// they are the long ones. Heads in sections: what a section reads and adds to stays in the L2 while its tiles are
-// worked off.
-struct KeyPlace {
-  u32 tile, flat_head;
-};
-__device__ __forceinline__ KeyPlace place_of(const AttentionBackwardView& view) {
-  const u32 kv_heads_total = view.kv_heads * view.batch;
-  const u32 section = blockIdx.x / (view.section * view.tiles);
-  const u32 within = blockIdx.x - section * view.section * view.tiles;
-  const u32 size = min(view.section, kv_heads_total - section * view.section);
-  const u32 tile = within / size;
-  return {tile, section * view.section + within - tile * size};
-}
-
-// The walk of a block: every query head of the group, and of each the blocks of queries that see some of its keys,
-// downwards: with turns a block of keys then meets every block of queries after those of lower keys, which work on more
-// of them. A head at a time, so that what its blocks share (Q, dO and the sums of dQ) stays in the L2 although their
-// walks are of different lengths.
-struct Walk {
-  u32 tile, kv_head, batch;
-  u32 lowest, steps;
-  u32 masked_below;          // blocks of queries below this one do not see all keys
-  u32 highest, masked_from;  // with RIDGE_WINDOW: the last block, and the first of those that have moved beyond a key
-  DocumentKeys document;  // with RIDGE_PACKED, as the place of the first key among the queries, and the keys from it on
-  i32 own_place, own_keys;
-  u32 block, flat_head;
-
-  __device__ __forceinline__ explicit Walk(const AttentionBackwardView& view) {
-    using C = Config;
-    const KeyPlace place = place_of(view);
-    const u32 flat = place.flat_head;
-    tile = place.tile;
-    batch = flat / view.kv_heads;
-    kv_head = flat - batch * view.kv_heads;
-    flat_head = flat * view.group;
-    lowest = masked_below = 0;
-    if constexpr (C::kCausal) {
-      const i32 ahead = static_cast<i32>(view.k_len) - static_cast<i32>(view.q_len);
-      const i32 first_key = static_cast<i32>(tile * C::kBlockN) - ahead;  // as the query that just sees it
-      lowest = static_cast<u32>(max(first_key, 0)) / C::kBlockM;
-      masked_below = static_cast<u32>(max(first_key + static_cast<i32>(C::kBlockN + C::kBlockM) - 2, 0)) / C::kBlockM;
-    }
-    if constexpr (C::kPacked) {
-      document = view.key_tiles[1 + tile];
-      own_place = static_cast<i32>(document.first + document.queries) - static_cast<i32>(document.keys);
-      own_keys = static_cast<i32>(document.keys - document.first);
-    }
-    if constexpr (C::kWindow) set_window(view);
-    if (first_key() + C::kBlockN > k_len(view)) masked_below = 0xFFFFFFFFu;  // some of the keys are past the end
-    if constexpr (!C::kWindow) steps = view.q_blocks > lowest ? (view.q_blocks - lowest) * view.group : 0u;
-    block = last_block(view);
-  }
-
-  [[nodiscard]] __device__ __forceinline__ u32 last_block(const AttentionBackwardView& view) const {
-    return Config::kWindow ? highest : view.q_blocks - 1;
-  }
-
-  // Of the sequence, or of the document, from whose rows queries, keys and blocks are counted.
-  [[nodiscard]] __device__ __forceinline__ u32 q_len(const AttentionBackwardView& view) const {
-    return Config::kPacked ? document.queries : view.q_len;
-  }
-  [[nodiscard]] __device__ __forceinline__ u32 k_len(const AttentionBackwardView& view) const {
-    return Config::kPacked ? document.keys : view.k_len;
-  }
-  [[nodiscard]] __device__ __forceinline__ u32 first_key() const {
-    return Config::kPacked ? document.first : tile * Config::kBlockN;
-  }
-  // Among those of all: the first key, the first query of the step, and its block.
-  [[nodiscard]] __device__ __forceinline__ u32 key_row() const {
-    return Config::kPacked ? document.first_key + document.first : tile * Config::kBlockN;
-  }
-  [[nodiscard]] __device__ __forceinline__ u32 query_row() const {
-    return (Config::kPacked ? document.first_query : 0u) + block * Config::kBlockM;
-  }
-  [[nodiscard]] __device__ __forceinline__ u32 query_block() const {
-    return (Config::kPacked ? document.first_block : 0u) + block;
-  }
-
-  [[nodiscard]] __device__ __forceinline__ WindowMask window(const AttentionBackwardView& view) const {
-    return {static_cast<i32>(q_len(view)), static_cast<i32>(k_len(view)), static_cast<i32>(view.left),
-            static_cast<i32>(view.right)};
-  }
-  // The blocks of queries that see some of the keys, and those that see all.
-  __device__ __forceinline__ void set_window(const AttentionBackwardView& view) {
-    const QueryBlocks blocks =
-        query_blocks<Config::kBlockM, Config::kBlockN>(window(view), static_cast<i32>(first_key()));
-    lowest = blocks.lowest;
-    highest = blocks.highest;
-    masked_below = blocks.masked_below;
-    masked_from = blocks.masked_from;
-    steps = blocks.count * view.group;
-  }
-
-  // How many blocks of lower keys add to the sums of this block of queries.
-  [[nodiscard]] __device__ __forceinline__ u32 turn(const AttentionBackwardView& view) const {
-    using C = Config;
-    if constexpr (!C::kWindow) return tile;
-    return first_key() / C::kBlockN - first_block_with<C::kBlockM, C::kBlockN>(window(view), block);
-  }
-
-  __device__ __forceinline__ void advance(const AttentionBackwardView& view) {
-    if (block != lowest) {
-      --block;
-    } else {
-      block = last_block(view);
-      ++flat_head;
-    }
-  }
-  [[nodiscard]] __device__ __forceinline__ bool masked() const {
-    return block < masked_below || (Config::kWindow && block >= masked_from);
-  }
-};
 
 // ---- Producer: one thread fills the rings
 // -----------------------------------------------------------------------------
@@ -565,10 +425,6 @@ struct Consumer {
   u32 p[kChunks][4];
   u32 ds[kChunks][4];
 
-  __device__ __forceinline__ static u32 pack(float low, float high) {
-    return C::kType == MatrixType::kBf16 ? pack_bf16(low, high) : pack_f16(low, high);
-  }
-
   // Keys (or values) of this warpgroup times a block of queries (or of dO), both along the head's dimension.
   __device__ __forceinline__ void issue_scores(float (&d)[kScores], u32 keys_offset, u32 queries) const {
     const u64 k = matrix_descriptor<Major::kK>(base + keys_offset + warpgroup * 64 * kRowBytes, 0);
@@ -630,32 +486,6 @@ struct Consumer {
   __device__ __forceinline__ Ring<C::kStages> query_ring() const { return {base + SharedLayout::kQueryRing}; }
   __device__ __forceinline__ Ring<C::kStages> grad_ring() const { return {base + SharedLayout::kGradRing}; }
   __device__ __forceinline__ Ring<C::kStages> score_ring() const { return {base + SharedLayout::kScoreRing}; }
-
-  // Scores of pairs that do not see each other become -infinity.
-  __device__ __forceinline__ void mask(const Walk& walk) {
-    // A packed block counts its keys from its own first one, which takes fewer registers.
-    const u32 first = C::kPacked ? 0 : walk.tile * C::kBlockN;
-    const i32 row = static_cast<i32>(first + warpgroup * 64 + warp_in_group * 16 + lane / 4);
-    const i32 ahead = C::kPacked ? walk.own_place : static_cast<i32>(view.q_len) - static_cast<i32>(view.k_len);
-    const i32 keys = C::kPacked ? walk.own_keys : static_cast<i32>(view.k_len);
-    const i32 column = static_cast<i32>(walk.block * C::kBlockM + 2 * (lane % 4));
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      // Queries of this index and above see key row + 8 h, in a window up to another.
-      const i32 place = row + 8 * h + ahead;
-      i32 from = C::kCausal ? place : C::kWindow ? place - static_cast<i32>(view.right) : -0x40000000;
-      if (row + 8 * h >= keys) from = 0x40000000;
-      from -= column;
-      const i32 to = place + static_cast<i32>(view.left) - column;
-#pragma unroll
-      for (int j = 0; j < kScores / 4; ++j) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          if (8 * j + i < from || (C::kWindow && 8 * j + i > to)) s[4 * j + 2 * h + i] = -kInfinity;
-        }
-      }
-    }
-  }
 
   // The first of the factors of this thread's columns. Loads, and waits for barriers, stand in front of products:
   // behind them they would wait until the matrix unit has taken those.
@@ -751,7 +581,7 @@ struct Consumer {
       issue_scores(dp, SharedLayout::kValues, grads(step));
       wgmma_wait<1>();
       keep_in_registers(s);
-      if (walk.masked()) mask(walk);
+      if (walk.masked()) mask_scores(s, view, walk, warpgroup, warp_in_group, lane);
       weights();
       load_factors<0, kFactors>(SharedLayout::kDeltas);
       await_score_stage();
@@ -791,39 +621,6 @@ struct Consumer {
     barrier_wait(score_ring().full(stage(of)), parity(of));
   }
 
-  // A finished gradient, over this warpgroup's rows of the tile that it no longer needs.
-  __device__ __forceinline__ void store_key_grad(const float (&d)[kGrads], float factor, u32 tile_offset) const {
-    const u32 tile = base + tile_offset + (warpgroup * 64 + warp_in_group * 16) * kRowBytes;
-#pragma unroll
-    for (u32 panel = 0; panel < C::kPanels; ++panel) {
-#pragma unroll
-      for (u32 pair = 0; pair < 4; ++pair) {
-        const u32 first = panel * 32 + pair * 8;
-        u32 packed[4];
-#pragma unroll
-        for (u32 i = 0; i < 4; ++i) packed[i] = pack(d[first + 2 * i] * factor, d[first + 2 * i + 1] * factor);
-        store_matrix_x4(tile + panel * C::kKeyPanelBytes + swizzled_chunk(lane & 15u, 2 * pair + (lane >> 4)),
-                        packed[0], packed[1], packed[2], packed[3]);
-      }
-    }
-  }
-
-  // The first `rows` rows of this warpgroup's part of a gradient: behind them is another document.
-  __device__ __forceinline__ void store_rows(const AttentionRows& to, u32 tile_offset, const Walk& walk,
-                                             u32 rows) const {
-    constexpr u32 kLanes = C::kHeadDim / 8;  // of 16 bytes
-    const u32 tile = base + tile_offset + warpgroup * 64 * kRowBytes;
-    u16* const first = to.data + static_cast<i64>(walk.kv_head) * to.head_stride +
-                       static_cast<i64>(walk.key_row() + warpgroup * 64) * to.row_stride;
-    for (u32 at = warp_in_group * kWarpThreads + lane; at < rows * kLanes; at += kWarpgroupThreads) {
-      const u32 row = at / kLanes, chunk = at % kLanes;
-      float x[4];
-      load_shared_v4(tile + chunk / 8 * C::kKeyPanelBytes + swizzled_chunk(row, chunk % 8), x);
-      *reinterpret_cast<uint4*>(first + row * to.row_stride + chunk * 8) =
-          make_uint4(__float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]), __float_as_uint(x[3]));
-    }
-  }
-
   __device__ __forceinline__ void run(const TensorMap& map_dk, const TensorMap& map_dv) {
     Walk walk(view);
 #pragma unroll
@@ -835,8 +632,8 @@ struct Consumer {
     keep_in_registers(dv);
     // The other warpgroup has read these keys for the last time.
     named_barrier(kConsumersBarrier, C::kConsumers * kWarpgroupThreads);
-    store_key_grad(dv, 1.0f, SharedLayout::kValues);
-    store_key_grad(dk, view.scale, SharedLayout::kKeys);
+    store_gradient(dv, 1.0f, base + SharedLayout::kValues, warpgroup, warp_in_group, lane);
+    store_gradient(dk, view.scale, base + SharedLayout::kKeys, warpgroup, warp_in_group, lane);
     fence_proxy_async_shared();
     named_barrier(kWarpgroupBarrier + warpgroup, kWarpgroupThreads);
     if constexpr (C::kPacked) {
@@ -845,8 +642,9 @@ struct Consumer {
       const u32 first = walk.first_key() + warpgroup * 64, keys = walk.document.keys;
       if (first + 64 > keys) {
         const u32 rows = keys > first ? keys - first : 0;
-        store_rows(view.d_v, SharedLayout::kValues, walk, rows);
-        store_rows(view.d_k, SharedLayout::kKeys, walk, rows);
+        const u32 thread = warp_in_group * kWarpThreads + lane;
+        store_rows<C::kHeadDim>(view.d_v, view.value_dim, base + SharedLayout::kValues, walk, warpgroup, thread, rows);
+        store_rows<C::kHeadDim>(view.d_k, view.dim, base + SharedLayout::kKeys, walk, warpgroup, thread, rows);
         return;
       }
     }
@@ -865,123 +663,8 @@ struct Consumer {
   }
 };
 
-// Rows first .. end of a block of queries.
-__device__ __forceinline__ DocumentQueries queries_of(const AttentionBackwardView& view, u32 block) {
-  if constexpr (Config::kPacked) return view.query_blocks[1 + block];
-  return {block * Config::kBlockM, view.q_len};
-}
-
-// ---- Before and after
-// --------------------------------------------------------------------------------------------------------
-
-inline constexpr u32 kSideThreads = 256;
-
-__device__ __forceinline__ float to_float(u32 bits) {
-  return Config::kType == MatrixType::kBf16 ? __uint_as_float(bits << 16) : half_to_float(static_cast<u16>(bits));
-}
-
-__device__ __forceinline__ const u16* row_of(const AttentionRows& rows, u32 batch, u32 head, u32 row) {
-  return rows.data + batch * rows.batch_stride + head * rows.head_stride + row * rows.row_stride;
-}
-
-// Eight numbers of two rows, multiplied and added up.
-__device__ __forceinline__ float dot(const uint4& x, const uint4& y) {
-  const u32 a[4] = {x.x, x.y, x.z, x.w}, b[4] = {y.x, y.y, y.z, y.w};
-  float sum = 0.0f;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    sum = fmaf(to_float(a[i] & 0xFFFFu), to_float(b[i] & 0xFFFFu), sum);
-    sum = fmaf(to_float(a[i] >> 16), to_float(b[i] >> 16), sum);
-  }
-  return sum;
-}
-
-// Lane c of four holds value k of group c afterwards, where it held group k of its own: [k] of lane c and [c] of lane k
-// change places.
-__device__ __forceinline__ void transpose_quad(u32 (&v)[4], u32 lane) {
-#pragma unroll
-  for (u32 step = 1; step <= 2; step *= 2) {
-#pragma unroll
-    for (u32 i = 0; i < 2; ++i) {
-      u32& low = v[step == 1 ? 2 * i : i];
-      u32& high = v[step == 1 ? 2 * i + 1 : i + 2];
-      const bool upper = (lane & step) != 0;
-      const u32 received = __shfl_xor_sync(0xffffffffu, upper ? low : high, step);
-      (upper ? low : high) = received;
-    }
-  }
-}
-
 }  // namespace
 }  // namespace ridge::cuda
-
-#if RIDGE_PACKED
-extern "C" __global__ void __launch_bounds__(ridge::cuda::kDocumentThreads)
-    ridge_attention_backward_documents(const ridge::cuda::DocumentOffsets offsets,
-                                       const ridge::cuda::AttentionBackwardView view) {
-  using namespace ridge::cuda;
-  using C = Config;
-  const auto write_queries = [&](u32 tile, const Document& of, u32 first) {
-    view.query_blocks[1 + tile] = {of.first_query + first, of.first_query + of.queries};
-  };
-  const auto write_keys = [&](u32 tile, const Document& of, u32 first) {
-    DocumentKeys one{};
-    one.first = first;
-    one.first_key = of.first_key;
-    one.keys = of.keys;
-    one.first_query = of.first_query;
-    one.queries = of.outside ? 0 : of.queries;
-    one.first_block = of.first_tile;
-    view.key_tiles[1 + tile] = one;
-  };
-  const uint2 count = cut_documents<C::kBlockM, C::kBlockN>(offsets, write_queries, write_keys);
-  if (threadIdx.x != 0) return;
-  view.query_blocks[0].first = count.x;
-  view.key_tiles[0].first = count.y;
-}
-#endif
-
-// A block per block of queries and head: the rows' factors, zeros for dQ and its turns.
-extern "C" __global__ void __launch_bounds__(ridge::cuda::kSideThreads)
-    ridge_attention_backward_prepare(const ridge::cuda::AttentionBackwardView view) {
-  using namespace ridge::cuda;
-  using C = Config;
-  constexpr u32 kLanes = C::kHeadDim / 8;  // per row
-  const u32 block = blockIdx.x, flat_head = blockIdx.y;
-  const u32 batch = flat_head / view.heads, head = flat_head - batch * view.heads;
-  const u64 at = static_cast<u64>(flat_head) * view.q_blocks + block;
-  if (C::kPacked && block >= view.query_blocks[0].first) return;
-  const DocumentQueries queries = queries_of(view, block);
-
-  float4* const zeros = reinterpret_cast<float4*>(view.grad_query + at * 2 * C::kPartFloats);
-#pragma unroll
-  for (u32 i = 0; i < 2 * C::kPartFloats / 4 / kSideThreads; ++i) {
-    zeros[i * kSideThreads + threadIdx.x] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-  }
-  if (C::kOrdered && threadIdx.x < 2) view.turns[at * 2 + threadIdx.x] = 0;
-
-  const u32 lane = threadIdx.x % kLanes;
-#pragma unroll
-  for (u32 row = threadIdx.x / kLanes; row < C::kBlockM; row += kSideThreads / kLanes) {
-    const u32 query = queries.first + row;
-    float sum = 0.0f;
-    if (query < queries.end) {
-      sum = dot(reinterpret_cast<const uint4*>(row_of(view.o, batch, head, query))[lane],
-                reinterpret_cast<const uint4*>(row_of(view.d_o, batch, head, query))[lane]);
-    }
-#pragma unroll
-    for (u32 step = kLanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-    if (lane == 0) {
-      float log_sum = -kInfinity;
-      if (query < queries.end) {
-        log_sum = view.log_sum_exp[batch * view.sum_batch_stride + head * view.sum_head_stride + query];
-      }
-      // A row that sees no key, and one past the end, weighs every key with zero.
-      view.scaled_log_sum[at * C::kBlockM + factor_place(row)] = log_sum == -kInfinity ? kInfinity : log_sum * kLog2E;
-      view.delta[at * C::kBlockM + factor_place(row)] = sum;
-    }
-  }
-}
 
 extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1) ridge_attention_backward(
     const __grid_constant__ ridge::cuda::TensorMap map_q, const __grid_constant__ ridge::cuda::TensorMap map_k,
@@ -1034,44 +717,5 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1) r
     increase_registers<RIDGE_CONSUMER_REGISTERS>();
     Consumer consumer{view, base, warpgroup, warp % 4, lane};
     consumer.run(map_dk, map_dv);
-  }
-}
-
-// A block per block of queries and head: dQ from the order of the accumulators to rows, scaled and rounded.
-extern "C" __global__ void __launch_bounds__(ridge::cuda::kSideThreads)
-    ridge_attention_backward_finish(const ridge::cuda::AttentionBackwardView view) {
-  using namespace ridge::cuda;
-  using C = Config;
-  const u32 block = blockIdx.x, flat_head = blockIdx.y;
-  const u32 batch = flat_head / view.heads, head = flat_head - batch * view.heads;
-  if (C::kPacked && block >= view.query_blocks[0].first) return;
-  const DocumentQueries queries = queries_of(view, block);
-  const u32 part = threadIdx.x / kWarpgroupThreads, thread = threadIdx.x % kWarpgroupThreads, lane = threadIdx.x % 32;
-  const u64 at = (static_cast<u64>(flat_head) * view.q_blocks + block) * 2 + part;
-  const float4* const sums = reinterpret_cast<const float4*>(view.grad_query + at * C::kPartFloats) + thread;
-  const u32 first_row = queries.first + (C::kQueryPanels == 2 ? part * 64 : 0) + thread / 32 * 16 + lane / 4;
-  const u32 first_column = (C::kQueryPanels == 2 ? 0 : part * 64) + lane % 4 * 8;
-
-  float4 d[8];
-#pragma unroll
-  for (u32 i = 0; i < 8; ++i) d[i] = sums[i * kWarpgroupThreads];
-#pragma unroll
-  for (u32 half = 0; half < 2; ++half) {
-    u32 packed[2][4];  // rows 0 and 8
-#pragma unroll
-    for (u32 i = 0; i < 4; ++i) {
-      const float4& x = d[half * 4 + i];
-      packed[0][i] = Consumer::pack(x.x * view.scale, x.y * view.scale);
-      packed[1][i] = Consumer::pack(x.z * view.scale, x.w * view.scale);
-    }
-#pragma unroll
-    for (u32 h = 0; h < 2; ++h) {
-      transpose_quad(packed[h], lane);
-      const u32 row = first_row + 8 * h;
-      if (row < queries.end) {
-        u16* const target = const_cast<u16*>(row_of(view.d_q, batch, head, row)) + first_column + half * 32;
-        *reinterpret_cast<uint4*>(target) = make_uint4(packed[h][0], packed[h][1], packed[h][2], packed[h][3]);
-      }
-    }
   }
 }

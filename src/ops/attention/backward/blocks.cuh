@@ -1,0 +1,406 @@
+// What the backward kernels of attention for Hopper share: the view of a call, the walk of a block of keys, its masks,
+// and the launches before and after. Included behind `Config`, whose blocks, masks and sizes it takes.
+#pragma once
+
+namespace ridge::cuda {
+
+// One 16-bit tensor [batch, heads, rows, head dim]; the last dimension is contiguous. Strides in elements.
+struct AttentionRows {
+  u16* data;
+  i64 batch_stride, head_stride, row_stride;
+};
+
+// A block of keys of a document; in front of all how many there are.
+struct DocumentKeys {
+  u32 first;                 // key of the document
+  u32 first_key, keys;       // of the document, among all
+  u32 first_query, queries;  // 0 of them see keys of no document
+  u32 first_block;           // of the document's queries
+  u32 unused[2];
+};
+// A block of queries: rows first .. end of all; in front of all how many there are.
+struct DocumentQueries {
+  u32 first, end;
+};
+
+// What the launches share.
+struct AttentionBackwardView {
+  AttentionRows o, d_o, d_q;
+  const float* log_sum_exp;  // [batch, heads, q_len]
+  i64 sum_batch_stride, sum_head_stride;
+  // Workspace; heads are those of the whole batch. Where rows are counted they are padded to whole blocks of queries.
+  float* scaled_log_sum;  // [heads, q_blocks, kBlockM], in the order in which threads read it; times log2(e)
+  float* delta;           // the same
+  float* grad_query;      // [heads, q_blocks, kParts, 64 x 64]: sums of dQ, in the order of the accumulators
+  u32* turns;             // [heads, q_blocks, kTurns] with RIDGE_ORDERED
+  u32 q_len, k_len;
+  u32 heads, kv_heads, batch;
+  u32 group;     // query heads per head of K and V
+  u32 q_blocks;  // blocks of queries per head
+  u32 tiles;     // blocks of keys per head
+  u32 section;   // heads of K and V that are worked on at one time
+  float scale;   // of the scores
+  float scale_log2;
+  u32 left, right;         // keys before and behind its place that a query sees, with RIDGE_WINDOW
+  AttentionRows d_k, d_v;  // with RIDGE_PACKED, as what follows
+  DocumentKeys* key_tiles;
+  DocumentQueries* query_blocks;
+  u32 dim, value_dim;  // columns of Q and K, and of V and O, with RIDGE_CLIPPED
+};
+
+namespace {
+
+inline constexpr float kLog2E = 1.44269504f;
+inline constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
+
+// Where in a block the factor of query `row` lies: a thread reads those of its columns, row = 8 j + 2 (lane % 4) + p,
+// as vectors of four that lie beside those of its three neighbours.
+__device__ __forceinline__ u32 factor_place(u32 row) {
+  const u32 j = row / 8, quad = row % 8 / 2, p = row % 2;
+  return (j / 2 * 4 + quad) * 4 + j % 2 * 2 + p;
+}
+
+// The block of keys, and the head of K and V, that a thread block works on. Tiles of low keys first: with a causal mask
+// they are the long ones. Heads in sections: what a section reads and adds to stays in the L2 while its tiles are
+// worked off.
+struct KeyPlace {
+  u32 tile, flat_head;
+};
+__device__ __forceinline__ KeyPlace place_of(const AttentionBackwardView& view) {
+  const u32 kv_heads_total = view.kv_heads * view.batch;
+  const u32 section = blockIdx.x / (view.section * view.tiles);
+  const u32 within = blockIdx.x - section * view.section * view.tiles;
+  const u32 size = min(view.section, kv_heads_total - section * view.section);
+  const u32 tile = within / size;
+  return {tile, section * view.section + within - tile * size};
+}
+
+// The walk of a block: every query head of the group, and of each the blocks of queries that see some of its keys,
+// downwards: with turns a block of keys then meets every block of queries after those of lower keys, which work on more
+// of them. A head at a time, so that what its blocks share (Q, dO and the sums of dQ) stays in the L2 although their
+// walks are of different lengths.
+struct Walk {
+  u32 tile, kv_head, batch;
+  u32 lowest, steps;
+  u32 masked_below;          // blocks of queries below this one do not see all keys
+  u32 highest, masked_from;  // with RIDGE_WINDOW: the last block, and the first of those that have moved beyond a key
+  DocumentKeys document;  // with RIDGE_PACKED, as the place of the first key among the queries, and the keys from it on
+  i32 own_place, own_keys;
+  u32 block, flat_head;
+
+  __device__ __forceinline__ explicit Walk(const AttentionBackwardView& view) {
+    using C = Config;
+    const KeyPlace place = place_of(view);
+    const u32 flat = place.flat_head;
+    tile = place.tile;
+    batch = flat / view.kv_heads;
+    kv_head = flat - batch * view.kv_heads;
+    flat_head = flat * view.group;
+    lowest = masked_below = 0;
+    if constexpr (C::kCausal) {
+      const i32 ahead = static_cast<i32>(view.k_len) - static_cast<i32>(view.q_len);
+      const i32 first_key = static_cast<i32>(tile * C::kBlockN) - ahead;  // as the query that just sees it
+      lowest = static_cast<u32>(max(first_key, 0)) / C::kBlockM;
+      masked_below = static_cast<u32>(max(first_key + static_cast<i32>(C::kBlockN + C::kBlockM) - 2, 0)) / C::kBlockM;
+    }
+    if constexpr (C::kPacked) {
+      document = view.key_tiles[1 + tile];
+      own_place = static_cast<i32>(document.first + document.queries) - static_cast<i32>(document.keys);
+      own_keys = static_cast<i32>(document.keys - document.first);
+    }
+    if constexpr (C::kWindow) set_window(view);
+    if (first_key() + C::kBlockN > k_len(view)) masked_below = 0xFFFFFFFFu;  // some of the keys are past the end
+    if constexpr (!C::kWindow) steps = view.q_blocks > lowest ? (view.q_blocks - lowest) * view.group : 0u;
+    block = last_block(view);
+  }
+
+  [[nodiscard]] __device__ __forceinline__ u32 last_block(const AttentionBackwardView& view) const {
+    return Config::kWindow ? highest : view.q_blocks - 1;
+  }
+
+  // Of the sequence, or of the document, from whose rows queries, keys and blocks are counted.
+  [[nodiscard]] __device__ __forceinline__ u32 q_len(const AttentionBackwardView& view) const {
+    return Config::kPacked ? document.queries : view.q_len;
+  }
+  [[nodiscard]] __device__ __forceinline__ u32 k_len(const AttentionBackwardView& view) const {
+    return Config::kPacked ? document.keys : view.k_len;
+  }
+  [[nodiscard]] __device__ __forceinline__ u32 first_key() const {
+    return Config::kPacked ? document.first : tile * Config::kBlockN;
+  }
+  // Among those of all: the first key, the first query of the step, and its block.
+  [[nodiscard]] __device__ __forceinline__ u32 key_row() const {
+    return Config::kPacked ? document.first_key + document.first : tile * Config::kBlockN;
+  }
+  [[nodiscard]] __device__ __forceinline__ u32 query_row() const {
+    return (Config::kPacked ? document.first_query : 0u) + block * Config::kBlockM;
+  }
+  [[nodiscard]] __device__ __forceinline__ u32 query_block() const {
+    return (Config::kPacked ? document.first_block : 0u) + block;
+  }
+
+  [[nodiscard]] __device__ __forceinline__ WindowMask window(const AttentionBackwardView& view) const {
+    return {static_cast<i32>(q_len(view)), static_cast<i32>(k_len(view)), static_cast<i32>(view.left),
+            static_cast<i32>(view.right)};
+  }
+  // The blocks of queries that see some of the keys, and those that see all.
+  __device__ __forceinline__ void set_window(const AttentionBackwardView& view) {
+    const QueryBlocks blocks =
+        query_blocks<Config::kBlockM, Config::kBlockN>(window(view), static_cast<i32>(first_key()));
+    lowest = blocks.lowest;
+    highest = blocks.highest;
+    masked_below = blocks.masked_below;
+    masked_from = blocks.masked_from;
+    steps = blocks.count * view.group;
+  }
+
+  // How many blocks of lower keys add to the sums of this block of queries.
+  [[nodiscard]] __device__ __forceinline__ u32 turn(const AttentionBackwardView& view) const {
+    using C = Config;
+    if constexpr (!C::kWindow) return tile;
+    return first_key() / C::kBlockN - first_block_with<C::kBlockM, C::kBlockN>(window(view), block);
+  }
+
+  __device__ __forceinline__ void advance(const AttentionBackwardView& view) {
+    if (block != lowest) {
+      --block;
+    } else {
+      block = last_block(view);
+      ++flat_head;
+    }
+  }
+  [[nodiscard]] __device__ __forceinline__ bool masked() const {
+    return block < masked_below || (Config::kWindow && block >= masked_from);
+  }
+};
+
+// Scores S^T of pairs that do not see each other become -infinity. A warpgroup has 64 of the block's keys, and a thread
+// what an accumulator of one has.
+template <int kScores>
+__device__ __forceinline__ void mask_scores(float (&s)[kScores], const AttentionBackwardView& view, const Walk& walk,
+                                            u32 warpgroup, u32 warp_in_group, u32 lane) {
+  using C = Config;
+  // A packed block counts its keys from its own first one, which takes fewer registers.
+  const u32 first = C::kPacked ? 0 : walk.tile * C::kBlockN;
+  const i32 row = static_cast<i32>(first + warpgroup * 64 + warp_in_group * 16 + lane / 4);
+  const i32 ahead = C::kPacked ? walk.own_place : static_cast<i32>(view.q_len) - static_cast<i32>(view.k_len);
+  const i32 keys = C::kPacked ? walk.own_keys : static_cast<i32>(view.k_len);
+  const i32 column = static_cast<i32>(walk.block * C::kBlockM + 2 * (lane % 4));
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    // Queries of this index and above see key row + 8 h, in a window up to another.
+    const i32 place = row + 8 * h + ahead;
+    i32 from = C::kCausal ? place : C::kWindow ? place - static_cast<i32>(view.right) : -0x40000000;
+    if (row + 8 * h >= keys) from = 0x40000000;
+    from -= column;
+    const i32 to = place + static_cast<i32>(view.left) - column;
+#pragma unroll
+    for (int j = 0; j < kScores / 4; ++j) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        if (8 * j + i < from || (C::kWindow && 8 * j + i > to)) s[4 * j + 2 * h + i] = -kInfinity;
+      }
+    }
+  }
+}
+
+__device__ __forceinline__ u32 pack(float low, float high) {
+  return Config::kType == MatrixType::kBf16 ? pack_bf16(low, high) : pack_f16(low, high);
+}
+
+// A finished gradient of the 64 keys of a warpgroup, over their rows of the tile, which nothing needs any more.
+template <int kGrads>
+__device__ __forceinline__ void store_gradient(const float (&d)[kGrads], float factor, u32 tile_address, u32 warpgroup,
+                                               u32 warp_in_group, u32 lane) {
+  using C = Config;
+  const u32 tile = tile_address + (warpgroup * 64 + warp_in_group * 16) * kRowBytes;
+#pragma unroll
+  for (u32 panel = 0; panel < kGrads / 32; ++panel) {
+#pragma unroll
+    for (u32 pair = 0; pair < 4; ++pair) {
+      const u32 first = panel * 32 + pair * 8;
+      u32 packed[4];
+#pragma unroll
+      for (u32 i = 0; i < 4; ++i) packed[i] = pack(d[first + 2 * i] * factor, d[first + 2 * i + 1] * factor);
+      store_matrix_x4(tile + panel * C::kKeyPanelBytes + swizzled_chunk(lane & 15u, 2 * pair + (lane >> 4)), packed[0],
+                      packed[1], packed[2], packed[3]);
+    }
+  }
+}
+
+// The first `rows` of these rows, from the tile to memory: behind them is another document.
+template <u32 kDim>
+__device__ __forceinline__ void store_rows(const AttentionRows& to, u32 columns, u32 tile_address, const Walk& walk,
+                                           u32 warpgroup, u32 thread, u32 rows) {
+  using C = Config;
+  constexpr u32 kLanes = kDim / 8;  // of 16 bytes
+  const u32 tile = tile_address + warpgroup * 64 * kRowBytes;
+  u16* const first = to.data + static_cast<i64>(walk.kv_head) * to.head_stride +
+                     static_cast<i64>(walk.key_row() + warpgroup * 64) * to.row_stride;
+  for (u32 at = thread; at < rows * kLanes; at += kWarpgroupThreads) {
+    const u32 row = at / kLanes, chunk = at % kLanes;
+    if (C::kClipped && chunk * 8 >= columns) continue;
+    float x[4];
+    load_shared_v4(tile + chunk / 8 * C::kKeyPanelBytes + swizzled_chunk(row, chunk % 8), x);
+    *reinterpret_cast<uint4*>(first + row * to.row_stride + chunk * 8) =
+        make_uint4(__float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]), __float_as_uint(x[3]));
+  }
+}
+
+// Rows first .. end of a block of queries.
+__device__ __forceinline__ DocumentQueries queries_of(const AttentionBackwardView& view, u32 block) {
+  if constexpr (Config::kPacked) return view.query_blocks[1 + block];
+  return {block * Config::kBlockM, view.q_len};
+}
+
+// ---- Before and after
+// --------------------------------------------------------------------------------------------------------
+
+inline constexpr u32 kSideThreads = 256;
+inline constexpr u32 kFinishThreads = Config::kParts * kWarpgroupThreads;
+
+__device__ __forceinline__ float to_float(u32 bits) {
+  return Config::kType == MatrixType::kBf16 ? __uint_as_float(bits << 16) : half_to_float(static_cast<u16>(bits));
+}
+
+__device__ __forceinline__ const u16* row_of(const AttentionRows& rows, u32 batch, u32 head, u32 row) {
+  return rows.data + batch * rows.batch_stride + head * rows.head_stride + row * rows.row_stride;
+}
+
+// Eight numbers of two rows, multiplied and added up.
+__device__ __forceinline__ float dot(const uint4& x, const uint4& y) {
+  const u32 a[4] = {x.x, x.y, x.z, x.w}, b[4] = {y.x, y.y, y.z, y.w};
+  float sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    sum = fmaf(to_float(a[i] & 0xFFFFu), to_float(b[i] & 0xFFFFu), sum);
+    sum = fmaf(to_float(a[i] >> 16), to_float(b[i] >> 16), sum);
+  }
+  return sum;
+}
+
+// Lane c of four holds value k of group c afterwards, where it held group k of its own: [k] of lane c and [c] of lane k
+// change places.
+__device__ __forceinline__ void transpose_quad(u32 (&v)[4], u32 lane) {
+#pragma unroll
+  for (u32 step = 1; step <= 2; step *= 2) {
+#pragma unroll
+    for (u32 i = 0; i < 2; ++i) {
+      u32& low = v[step == 1 ? 2 * i : i];
+      u32& high = v[step == 1 ? 2 * i + 1 : i + 2];
+      const bool upper = (lane & step) != 0;
+      const u32 received = __shfl_xor_sync(0xffffffffu, upper ? low : high, step);
+      (upper ? low : high) = received;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ridge::cuda
+
+#if RIDGE_PACKED
+extern "C" __global__ void __launch_bounds__(ridge::cuda::kDocumentThreads)
+    ridge_attention_backward_documents(const ridge::cuda::DocumentOffsets offsets,
+                                       const ridge::cuda::AttentionBackwardView view) {
+  using namespace ridge::cuda;
+  using C = Config;
+  const auto write_queries = [&](u32 tile, const Document& of, u32 first) {
+    view.query_blocks[1 + tile] = {of.first_query + first, of.first_query + of.queries};
+  };
+  const auto write_keys = [&](u32 tile, const Document& of, u32 first) {
+    DocumentKeys one{};
+    one.first = first;
+    one.first_key = of.first_key;
+    one.keys = of.keys;
+    one.first_query = of.first_query;
+    one.queries = of.outside ? 0 : of.queries;
+    one.first_block = of.first_tile;
+    view.key_tiles[1 + tile] = one;
+  };
+  const uint2 count = cut_documents<C::kBlockM, C::kBlockN>(offsets, write_queries, write_keys);
+  if (threadIdx.x != 0) return;
+  view.query_blocks[0].first = count.x;
+  view.key_tiles[0].first = count.y;
+}
+#endif
+
+// A block per block of queries and head: the rows' factors, zeros for dQ and its turns.
+extern "C" __global__ void __launch_bounds__(ridge::cuda::kSideThreads)
+    ridge_attention_backward_prepare(const ridge::cuda::AttentionBackwardView view) {
+  using namespace ridge::cuda;
+  using C = Config;
+  constexpr u32 kLanes = C::kValueDim / 8;  // per row
+  const u32 block = blockIdx.x, flat_head = blockIdx.y;
+  const u32 batch = flat_head / view.heads, head = flat_head - batch * view.heads;
+  const u64 at = static_cast<u64>(flat_head) * view.q_blocks + block;
+  if (C::kPacked && block >= view.query_blocks[0].first) return;
+  const DocumentQueries queries = queries_of(view, block);
+
+  float4* const zeros = reinterpret_cast<float4*>(view.grad_query + at * C::kParts * C::kPartFloats);
+#pragma unroll
+  for (u32 i = 0; i < C::kParts * C::kPartFloats / 4 / kSideThreads; ++i) {
+    zeros[i * kSideThreads + threadIdx.x] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  }
+  if (C::kOrdered && threadIdx.x < C::kTurns) view.turns[at * C::kTurns + threadIdx.x] = 0;
+
+  const u32 lane = threadIdx.x % kLanes;
+#pragma unroll
+  for (u32 row = threadIdx.x / kLanes; row < C::kBlockM; row += kSideThreads / kLanes) {
+    const u32 query = queries.first + row;
+    float sum = 0.0f;
+    if (query < queries.end && (!C::kClipped || lane * 8 < view.value_dim)) {
+      sum = dot(reinterpret_cast<const uint4*>(row_of(view.o, batch, head, query))[lane],
+                reinterpret_cast<const uint4*>(row_of(view.d_o, batch, head, query))[lane]);
+    }
+#pragma unroll
+    for (u32 step = kLanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (lane == 0) {
+      float log_sum = -kInfinity;
+      if (query < queries.end) {
+        log_sum = view.log_sum_exp[batch * view.sum_batch_stride + head * view.sum_head_stride + query];
+      }
+      // A row that sees no key, and one past the end, weighs every key with zero.
+      view.scaled_log_sum[at * C::kBlockM + factor_place(row)] = log_sum == -kInfinity ? kInfinity : log_sum * kLog2E;
+      view.delta[at * C::kBlockM + factor_place(row)] = sum;
+    }
+  }
+}
+
+// A block per block of queries and head: dQ from the order of the accumulators to rows, scaled and rounded.
+extern "C" __global__ void __launch_bounds__(ridge::cuda::kFinishThreads)
+    ridge_attention_backward_finish(const ridge::cuda::AttentionBackwardView view) {
+  using namespace ridge::cuda;
+  using C = Config;
+  const u32 block = blockIdx.x, flat_head = blockIdx.y;
+  const u32 batch = flat_head / view.heads, head = flat_head - batch * view.heads;
+  if (C::kPacked && block >= view.query_blocks[0].first) return;
+  const DocumentQueries queries = queries_of(view, block);
+  const u32 part = threadIdx.x / kWarpgroupThreads, thread = threadIdx.x % kWarpgroupThreads, lane = threadIdx.x % 32;
+  const u64 at = (static_cast<u64>(flat_head) * view.q_blocks + block) * C::kParts + part;
+  const float4* const sums = reinterpret_cast<const float4*>(view.grad_query + at * C::kPartFloats) + thread;
+  const u32 first_row = queries.first + (C::kQueryPanels == 2 ? part * 64 : 0) + thread / 32 * 16 + lane / 4;
+  const u32 first_column = (C::kQueryPanels == 2 ? 0 : part * 64) + lane % 4 * 8;
+
+  float4 d[8];
+#pragma unroll
+  for (u32 i = 0; i < 8; ++i) d[i] = sums[i * kWarpgroupThreads];
+#pragma unroll
+  for (u32 half = 0; half < 2; ++half) {
+    u32 packed[2][4];  // rows 0 and 8
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+      const float4& x = d[half * 4 + i];
+      packed[0][i] = pack(x.x * view.scale, x.y * view.scale);
+      packed[1][i] = pack(x.z * view.scale, x.w * view.scale);
+    }
+#pragma unroll
+    for (u32 h = 0; h < 2; ++h) {
+      transpose_quad(packed[h], lane);
+      const u32 row = first_row + 8 * h;
+      if (row < queries.end && (!C::kClipped || first_column + half * 32 < view.dim)) {
+        u16* const target = const_cast<u16*>(row_of(view.d_q, batch, head, row)) + first_column + half * 32;
+        *reinterpret_cast<uint4*>(target) = make_uint4(packed[h][0], packed[h][1], packed[h][2], packed[h][3]);
+      }
+    }
+  }
+}
