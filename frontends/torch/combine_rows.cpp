@@ -139,7 +139,7 @@ struct CombineRowsFormula final : Gradients {
  private:
   // Row s of x is in the rows places / top of the result, with the weights of these places.
   static Tensor of_x(const Tensor& dy, const Tensor& sources, const Tensor& weights, const Tensor& places) {
-    const Tensor rows = at::div(places, at::scalar_tensor(sources.sym_size(1).expect_int(), places.options()), "floor");
+    const Tensor rows = at::div(places, c10::Scalar(sources.sym_size(1)), "floor");
     OptionalTensor by;
     if (weights.defined()) {
       by = at::index_select(weights.reshape({-1}), 0, at::clamp_min(places, 0).reshape({-1}))

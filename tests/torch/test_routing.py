@@ -134,6 +134,8 @@ def test_calls_compile_and_the_operators_pass_pytorchs_own_checks(device):
     routed = torch.compile(rt.expert_order, fullgraph=True, backend="aot_eager")
     assert all(torch.equal(a, b) for a, b in zip(routed(chosen(20, 3, 5, device), 5), order))
     torch.library.opcheck(ops.combine_rows.default, (x, order.tokens, None, order.rows))
+    rows = torch.randn(order.tokens.shape[0], 16, device=device, requires_grad=True)
+    torch.library.opcheck(ops.combine_rows.default, (rows, order.rows, None, order.choices))  # also with a symbolic number of sources
     torch.library.opcheck(ops.combine_rows.default, (x.detach(), order.rows.clamp(max=19), weights.detach(), None), test_utils=("test_schema", "test_faketensor"))
     torch.library.opcheck(ops.combine_rows_backward.default, (torch.randn(20, 16, device=device), x.detach(), order.rows.clamp(max=19)))
 
