@@ -16,6 +16,7 @@ from .config import QuantConfig  # noqa: E402
 from .control import autotune, backends, explain, last_used, reset, set_backend, set_sm_budget  # noqa: E402
 from .conversion import convert, quantize_  # noqa: E402
 from .delayed import update_scales  # noqa: E402
+from .experts import GroupedLinear, Mixture, MoE  # noqa: E402
 from .kept import KeptWeights  # noqa: E402
 from .losses import CrossEntropyLoss, LinearCrossEntropy, ShardStatistics, cross_entropy, linear_cross_entropy, shard_gradient  # noqa: E402
 from .masters import MasterWeights  # noqa: E402
@@ -49,12 +50,15 @@ __all__ = [
     "Embedding",
     "ExpertOrder",
     "Fp8Linear",
+    "GroupedLinear",
     "KeptWeights",
     "LayerNorm",
     "LayerStatistics",
     "Linear",
     "LinearCrossEntropy",
     "MasterWeights",
+    "Mixture",
+    "MoE",
     "Muon",
     "OperandStatistics",
     "QuantConfig",

@@ -1,0 +1,106 @@
+"""One rank of test_experts.py: a MoE whose experts several ranks share, against the same layer in one process.
+
+experts_worker.py RANK RANKS STORE_FILE
+"""
+
+import os
+
+import torch
+import torch.distributed as dist
+
+import ranks as processes
+import ridgeline.testing as testing
+import ridgeline.torch as rt
+
+HIDDEN, INNER, EXPERTS, TOP = 32, 24, 6, 2
+SAME = 100 if processes.DEVICE == "cpu" else 45  # float32 of a GPU may be TF32
+
+
+def layers(rank, ranks, dtype, **form):
+    """The layer of one process, and this rank's, with the same weights."""
+    torch.manual_seed(1)
+    whole = rt.MoE(HIDDEN, INNER, EXPERTS, TOP, dtype=dtype, **form)
+    own = rt.MoE(HIDDEN, INNER, EXPERTS, TOP, dtype=dtype, process_group=dist.group.WORLD, **form)
+    state = whole.state_dict()
+    for name in ("gate_up.weight", "down.weight"):
+        state[name] = state[name].chunk(ranks)[rank].contiguous()
+    own.load_state_dict(state)
+    return whole, own
+
+
+def everywhere(x):
+    """The sum over ranks."""
+    total = x.clone()
+    dist.all_reduce(total)
+    return total
+
+
+def check(rank, ranks, sizes, dtype=torch.float32, floor=SAME, skew=False, **form):
+    """Tokens of ``sizes`` on the ranks: results, losses and gradients are those of all tokens in one process."""
+    whole, own = layers(rank, ranks, dtype, **form)
+    x = torch.randn(sum(sizes), HIDDEN, generator=processes.generator(5)).to(dtype)
+    if skew:  # nearly all tokens to the last expert, so that the first rank's have few
+        with torch.no_grad():
+            x.abs_()
+            for each in (whole, own):
+                each.router.weight[-1] = 1
+    part = x.split(sizes)[rank].clone().requires_grad_()
+    x.requires_grad_()
+    target = torch.randn(sum(sizes), HIDDEN, generator=processes.generator(6))
+    found, want = own(part), whole(x)
+    count = max(sum(sizes), 1)
+    loss = (found.y.float() - target.split(sizes)[rank]).square().sum() / count + 0.1 * found.z_loss * part.shape[0] / count
+    right = (want.y.float() - target).square().sum() / count + 0.1 * want.z_loss
+    loss.backward()
+    right.backward()
+    assert torch.equal(found.experts, want.experts.split(sizes)[rank])
+    torch.testing.assert_close(everywhere(loss.detach()), right.detach(), rtol=1e-5 if dtype == torch.float32 else 1e-2, atol=0)
+    pairs = [(found.y, want.y.split(sizes)[rank]), (part.grad, x.grad.split(sizes)[rank])]
+    pairs += [(everywhere(own.router.weight.grad), whole.router.weight.grad)]
+    pairs += [(getattr(own, name).weight.grad, getattr(whole, name).weight.grad.chunk(ranks)[rank]) for name in ("gate_up", "down")]
+    if own.shared_down is not None:
+        pairs += [(everywhere(getattr(own, name).weight.grad.float()), getattr(whole, name).weight.grad) for name in ("shared_gate_up", "shared_down")]
+    for have, wanted in pairs:
+        assert have.shape == wanted.shape
+        if wanted.numel() > 0 and wanted.any():
+            testing.assert_snr(wanted.double(), have.double(), floor)
+        else:
+            assert not have.any()
+    again = own(part)
+    assert torch.equal(again.y, found.y)
+
+
+def check_bits(rank, ranks):
+    """A NaN of one rank's token is in its own result alone."""
+    _, own = layers(rank, ranks, torch.bfloat16)
+    x = torch.randn(20, HIDDEN, generator=processes.generator(7 + rank)).bfloat16()
+    clean = own(x).y
+    if rank == 0:
+        x[3] = float("nan")
+    dirty = own(x).y
+    others = torch.arange(20) != (3 if rank == 0 else 20)
+    assert torch.equal(dirty[others], clean[others]) and bool(dirty[3].isnan().all()) == (rank == 0)
+
+
+def main():
+    rank, ranks, _ = processes.begin()
+    check(rank, ranks, [30, 30], renormalize=True)
+    check(rank, ranks, [50, 7], shared=16, score="sigmoid", renormalize=True, groups=3, group_top=2)
+    check(rank, ranks, [0, 40], renormalize=True)
+    check(rank, ranks, [40, 0], shared=16, recompute=True)
+    check(rank, ranks, [0, 0])
+    check(rank, ranks, [25, 31], skew=True)
+    check(rank, ranks, [64, 33], torch.bfloat16, 34, renormalize=True)
+    check_bits(rank, ranks)
+    try:
+        rt.MoE(8, 8, ranks + 1, 1, process_group=dist.group.WORLD)
+    except ValueError as error:
+        assert f"num_experts is {ranks + 1}, of {ranks} ranks" in str(error)
+    else:
+        raise AssertionError("experts that ranks cannot share alike were taken")
+    dist.barrier()
+    print("experts agree", flush=True)
+    os._exit(0)  # as in distributed_worker.py
+
+
+main()
