@@ -1,6 +1,11 @@
 """Layers of experts: GroupedLinear and MoE against plain torch in float64, and what they may not do: wait, save more, mix rows."""
 
 import copy
+import json
+import os
+import pathlib
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -496,3 +501,18 @@ def test_blocks_that_are_something_else_are_refused(on_cpu):
 
 def test_ranks_that_share_experts_are_one_layer(two_ranks):
     two_ranks("experts_worker.py", "experts agree")
+
+
+# ---- The example
+
+
+def test_the_training_example_has_the_losses_of_plain_torch(on_cpu, tmp_path):
+    example = pathlib.Path(__file__).parents[2] / "examples" / "train_moe.py"
+    small = "--steps 6 --hidden 32 --inner 24 --experts 4 --layers 1 --batch 2 --sequence 32"
+    out = subprocess.run(
+        [sys.executable, example, *small.split(), "--json", tmp_path / "run.json"], check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True
+    ).stdout
+    runs = json.loads((tmp_path / "run.json").read_text())["runs"]
+    assert len(runs["torch"]["losses"]) == 6 and runs["torch"]["losses"][-1] < runs["torch"]["losses"][0]
+    assert runs["ridgeline"]["losses"] == pytest.approx(runs["torch"]["losses"], rel=1e-4)
+    assert sum(runs["ridgeline"]["loads"]) == 2 * 32 * 2 and "losses of all steps differ by at most" in out
