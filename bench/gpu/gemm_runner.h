@@ -11,6 +11,7 @@ namespace ridge::gpu {
 inline constexpr const char* kHarness = "bench/gpu/harness.cu";
 
 inline const ops::DescribedKernel& wgmma() { return ops::described_kernel(cuda::kWgmmaSource); }
+inline const ops::DescribedKernel& pad_rows() { return ops::described_kernel("ops/matmul/cuda_pad_rows.cu"); }
 inline const ops::DescribedKernel& simt() { return ops::described_kernel("ops/matmul/cuda_simt.cu"); }
 
 // What a product reads besides A and B.
@@ -29,11 +30,18 @@ inline cuda::DeviceFacts device_facts() {
           gpu().clock()};
 }
 
-// What the descriptions may say of a case: its scales are dense.
+// What a row of so many bytes lets all rows of dense memory start on, up to 16.
+inline int alignment_of_rows(std::int64_t bytes) {
+  return static_cast<int>(std::min<std::int64_t>(16, bytes & -bytes));
+}
+
+// What the descriptions may say of a case: its scales are dense, unless it says how far apart their rows are.
 inline record::PlanFacts facts_of(GemmCase g) {
   if (g.scaling != GemmScaling::kNone) {
-    g.scale_stride_a = g.m;
-    g.scale_stride_b = g.scaling == GemmScaling::kBlock ? cuda::ceil_div(g.k, 128) : g.n;
+    if (g.scale_stride_a == 0) g.scale_stride_a = g.m;
+    if (g.scale_stride_b == 0) g.scale_stride_b = g.scaling == GemmScaling::kBlock ? cuda::ceil_div(g.k, 128) : g.n;
+    g.alignment_scale_a = alignment_of_rows(g.scale_stride_a * 4);
+    g.alignment_scale_b = alignment_of_rows(g.scale_stride_b * 4);
   }
   record::PlanFacts facts;
   ops::matmul::add_values(g, facts.values);
@@ -43,6 +51,8 @@ inline record::PlanFacts facts_of(GemmCase g) {
   };
   operand("a", g.type_a);
   operand("b", g.type_b);
+  facts.operands[0].alignment = alignment_of_rows(g.row_a() * cuda::bytes_of(g.type_a));
+  facts.operands[1].alignment = alignment_of_rows(g.row_b() * cuda::bytes_of(g.type_b));
   for (const char* name : {"scale_a", "scale_b"}) operand(name, GemmType::kF32);
   for (const char* name : {"bias", "residual", "c"}) operand(name, g.type_c);
   return facts;
@@ -106,5 +116,49 @@ inline ReadyGemm ready(const ops::DescribedKernel& kernel, int config, const Gem
                        Address c, const Extras& extras = {}, bool overlap_previous = false) {
   return {must(prepare(kernel, config, g, overlap_previous)), a, b, c, extras};
 }
+
+// The case of the copies that are made of operands whose rows do not start on 16 bytes.
+inline GemmCase padded(GemmCase g) {
+  const record::Variables known = must(pad_rows().variables(0, facts_of(g)));
+  const std::int64_t size = cuda::bytes_of(g.type_a);
+  if (known.at("chunks_a") > 0) g.lda = known.at("pitch_a") / size;
+  if (known.at("chunks_b") > 0) g.ldb = known.at("pitch_b") / size;
+  if (known.at("chunks_scale_a") > 0) g.scale_stride_a = known.at("pitch_scale_a") / 4;
+  if (known.at("chunks_scale_b") > 0) g.scale_stride_b = known.at("pitch_scale_b") / 4;
+  return g;
+}
+
+// The copies of those operands and then the product, in memory of its own.
+class PaddedGemm {
+ public:
+  PaddedGemm(int config, const GemmCase& g, Address a, Address b, Address c, const Extras& extras) {
+    const device::cuda::PreparedPlan plan = must(prepare(pad_rows(), 0, g));
+    std::vector<void*> workspaces;
+    Address given[] = {a, b, extras.scale_a, extras.scale_b};
+    for (std::size_t i = 0; i < std::size(given); ++i) {
+      const std::size_t bytes = plan.workspace_bytes()[i];
+      memory_.push_back(bytes == 0 ? Buffer() : Buffer(bytes));
+      workspaces.push_back(bytes == 0 ? nullptr : reinterpret_cast<void*>(memory_.back().get()));
+    }
+    std::vector<void*> addresses;
+    for (const Address address : {a, b, extras.scale_a, extras.scale_b, extras.bias, extras.residual, c})
+      addresses.push_back(reinterpret_cast<void*>(address));
+    copies_ = std::make_shared<device::cuda::BoundPlan>(must(plan.bind(addresses, workspaces)));
+    for (std::size_t i = 0; i < std::size(given); ++i) {
+      if (workspaces[i] != nullptr) given[i] = memory_[i].get();
+    }
+    product_.emplace(
+        ready(wgmma(), config, padded(g), given[0], given[1], c, {given[2], given[3], extras.bias, extras.residual}));
+  }
+  void launch(StreamHandle stream) const {
+    must(copies_->launch(stream));
+    product_->launch(stream);
+  }
+
+ private:
+  std::vector<Buffer> memory_;
+  std::shared_ptr<device::cuda::BoundPlan> copies_;
+  std::optional<ReadyGemm> product_;
+};
 
 }  // namespace ridge::gpu

@@ -43,6 +43,8 @@ def geomean(values):
 
 def groups(rows):
     """(name, peer, rows) of each kind of work that was measured; small M of bf16 apart."""
+    copied = [r for r in rows if r["config"].startswith("padded ")]
+    rows = [r for r in rows if r not in copied]
     for name, layout, types, peer in WORKS:
         of_work = [r for r in rows if r["layout"] == layout and r["types"] == types]
         small = types == "bf16"
@@ -53,6 +55,10 @@ def groups(rows):
         some = [r for r in rows if r["types"] == "bf16" and r["M"] == m]
         if some:
             yield f"bf16, M = {m}", "torch.matmul", some
+    for name, words, peer in (("bf16, rows off 16 bytes", "bf16", "torch.matmul"), ("e4m3, rows off 16 bytes", "e4m3", "_scaled_mm")):
+        some = [r for r in copied if r["types"].split("-")[0] == words]
+        if some:
+            yield name, peer, some
 
 
 def ratios(rows, protocol, peer):
@@ -80,7 +86,8 @@ def device_table(results):
     for name, layout, types, _ in (work for work in WORKS if work[2] in MAIN):
         cells = []
         for result in results:
-            of_work = [r for r in result["rows"] if r["layout"] == layout and r["types"] == types and not (types == "bf16" and r["M"] <= SMALL)]
+            of_work = [r for r in result["rows"] if r["layout"] == layout and r["types"] == types and not (types == "bf16" and r["M"] <= SMALL)
+                       and not r["config"].startswith("padded ")]
             values = [ratios(of_work, protocol, "ours_over_torch") for protocol in PROTOCOLS]
             shapes = len({(r["M"], r["N"], r["K"]) for r in of_work})
             cells.append(f"{geomean(values[0]):.2f} / {geomean(values[1]):.2f} ({min(min(v) for v in values):.2f}), {shapes} shapes" if all(values) else "")

@@ -47,6 +47,12 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
         }
       }
     }
+    // Rows of scales, of operands or of all that do not start on 16 bytes.
+    for (const char* size : {"m=126 n=128 k=512", "m=257 n=190 k=1024", "m=128 n=144 k=523", "m=131 n=67 k=1025"}) {
+      for (const char* scaling : {"tensor", "row", "block", "vector"}) {
+        for (const char* more : {"", "out=f32 accumulate=1"}) add(fmt::format("{} scaling={} {}", size, scaling, more));
+      }
+    }
   }
   if (op.name == "quantize" || op.name == "dequantize") {
     for (const char* size : {"rows=256 cols=512", "rows=300 cols=528", "rows=1 cols=4096", "rows=2056 cols=8"}) {
@@ -265,9 +271,9 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
     add("n=2200 k=72 layout=t batch=2");
   }
   if (op.name != "gemm") return problems;
-  const char* const sizes[] = {"m=128 n=128 k=64", "m=129 n=127 k=65",  "m=256 n=192 k=128", "m=255 n=200 k=72",
-                               "m=8 n=1024 k=512", "m=1024 n=8 k=512",  "m=640 n=384 k=96",  "m=512 n=512 k=2048",
-                               "m=1 n=512 k=512",  "m=264 n=520 k=1032"};
+  const char* const sizes[] = {"m=128 n=128 k=64", "m=129 n=127 k=65",   "m=256 n=192 k=128", "m=255 n=200 k=72",
+                               "m=8 n=1024 k=512", "m=1024 n=8 k=512",   "m=640 n=384 k=96",  "m=512 n=512 k=2048",
+                               "m=1 n=512 k=512",  "m=264 n=520 k=1032", "m=300 n=511 k=1031"};
   for (const char* size : sizes) {
     for (const char* layout : {"nn", "nt", "tn", "tt"}) {
       for (const char* more :
@@ -574,6 +580,25 @@ TEST_F(CudaGemm, IsCapturedByAGraphOnceItWasCalled) {
   ASSERT_TRUE(warm->launch(stream_->handle()));
   ASSERT_TRUE(stream_->synchronize());
   EXPECT_EQ(call.judge_now(), "");
+}
+
+// The copies of a captured call are in memory of the graph.
+TEST_F(CudaGemm, OfCopiedRowsIsCapturedByAGraphToo) {
+  GemmOnGpu call("m=192 n=320 k=447 dtype=bf16 layout=nt", *stream_);
+  const ops::Implementation& padded = **ops::find_implementation(**ops::find_operator("gemm"), "cuda_wgmma_padded");
+  if (const auto why = ops::why_not(padded, call.problem, ops::device_info(stream_->view()))) GTEST_SKIP() << *why;
+  ASSERT_TRUE(dispatch::force("gemm", "cuda_wgmma_padded"));
+  ASSERT_TRUE(gemm(call.args, stream_->view()));
+  ASSERT_EQ(call.judge_now(), "");
+  ASSERT_TRUE(gpu::fill_bytes(call.args.c.data, 0xff, 192 * 320 * 2, stream_->handle()));
+  const auto graph = gpu::Graph::capture(
+      the_device(), [&](gpu::StreamHandle handle) { return gemm(call.args, Stream::cuda(handle)); });
+  ASSERT_TRUE(graph) << graph.error().text();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(graph->launch(stream_->handle()));
+    ASSERT_TRUE(stream_->synchronize());
+    EXPECT_EQ(call.judge_now(), "");
+  }
 }
 
 // A workspace that two graphs shared would show here: each writes parts of sums into it while the other one runs.

@@ -129,7 +129,6 @@ TEST(WgmmaPlan, OutputsTheCopyEngineCannotAddressHaveAConfigurationToo) {
   for (GemmCase g : kinds(512, 520, 512)) {
     g.n = 519;
     if (g.b_mn_major) g.ldb = 520;
-    if (g.scaling == GemmScaling::kVector) continue;  // refused: N is not a multiple of four
     g.ldc = g.ld_residual = 520;
     ASSERT_EQ(refusal(g), std::nullopt);
     const WgmmaConfig* config = choose(g);
@@ -181,11 +180,32 @@ TEST(WgmmaPlan, MistakesAreRefusedWithTheValuesAndTheWayOut) {
   transposed.a_mn_major = true;
   EXPECT_TRUE(says(refusal(transposed), "transpose"));
   EXPECT_TRUE(says(refusal(e4m3(GemmScaling::kMx)), "cuda_simt"));
-  EXPECT_TRUE(says(refusal(e4m3(GemmScaling::kBlock, 4097)), "m=4097"));
+  GemmCase unaligned_scales = e4m3(GemmScaling::kBlock, 4097);
+  unaligned_scales.alignment_scale_a = 4;
+  EXPECT_TRUE(says(refusal(unaligned_scales), "align_scale_a=4"));
+  unaligned_scales.alignment_scale_a = 16;
+  unaligned_scales.alignment_scale_b = 4;
+  EXPECT_FALSE(refusal(unaligned_scales)) << "B's scales per 128 x 128 are read one by one";
+  unaligned_scales.scaling = GemmScaling::kVector;
+  EXPECT_TRUE(says(refusal(unaligned_scales), "align_scale_b=4"));
   GemmCase odd = bf16(64, 64, 64);
   odd.residual = true;
   odd.ld_residual = 65;
   EXPECT_TRUE(says(refusal(odd), "row_extra=65"));
+}
+
+// Bulk copies are whole chunks of 16 bytes; the build for rows that are is left as it is.
+TEST(WgmmaPlan, RowsOfScalesThatAreNoWholeChunksHaveABuildOfTheirOwn) {
+  const auto rounds = [](GemmScaling scaling, std::int64_t m, std::int64_t n) {
+    const record::PlanFacts facts = facts_of(e4m3(scaling, m, n));
+    const std::vector<std::string> defines = kernel().build(kernel().fitting(facts).at(0), facts).value().defines;
+    return std::ranges::find(defines, "RIDGE_ROUND_SCALES=1") != defines.end();
+  };
+  EXPECT_FALSE(rounds(GemmScaling::kBlock, 4096, 4094));
+  EXPECT_TRUE(rounds(GemmScaling::kBlock, 4094, 4096));
+  EXPECT_TRUE(rounds(GemmScaling::kVector, 4096, 4094));
+  EXPECT_FALSE(rounds(GemmScaling::kVector, 4096, 4096));
+  EXPECT_FALSE(rounds(GemmScaling::kRow, 4094, 4094));
 }
 
 // Rows that straddle lines of L2 would make it fetch twice what they need.

@@ -36,6 +36,8 @@ class PlannedCall {
                                      const device::cuda::Device& device, int multiprocessors);
   // Scratch memory that a launch needs, aligned to 256 bytes.
   [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
+  // Where in that memory a workspace of the plan begins.
+  [[nodiscard]] std::size_t workspace_offset(std::size_t workspace) const { return workspace_offsets_[workspace]; }
   // The operands and scalars in the order of the facts, and that memory. One thread at a time.
   Status launch(const Arguments& arguments, device::cuda::StreamHandle stream);
 

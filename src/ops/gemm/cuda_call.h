@@ -1,4 +1,4 @@
-// What the CUDA implementations of gemm share: the case in the kernels' words.
+// What the CUDA implementations of gemm share: the case in the kernels' words, and what the Hopper kernel takes.
 #pragma once
 
 #include "base/error.h"
@@ -9,5 +9,10 @@
 namespace ridge::ops::gemm {
 
 namespace gpu = device::cuda;
+
+// Of the Hopper kernel: the case before a call is made, from what the problem knows of its memory, and why it cannot
+// run the problem.
+ridge::cuda::GemmCase case_before_call(const Problem& problem);
+Refusal wgmma_refuses(const Problem& problem, const DeviceInfo& device);
 
 }  // namespace ridge::ops::gemm

@@ -1,5 +1,6 @@
 // The library's own gemm for Hopper: matmul/cuda_wgmma.cu, built for the configuration that its cost
-// model picks. Wins on everything from a few tiles up whose rows start on 16 bytes; other operands go to cuda_simt.
+// model picks. Wins on everything from a few tiles up whose rows start on 16 bytes; of other
+// operands cuda_wgmma_padded makes copies first.
 #include "ops/gemm/cuda_call.h"
 
 namespace ridge::ops::gemm {
@@ -20,7 +21,8 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   return ready->launch(operands, handle);
 }
 
-// The case before a call is made, from what the problem knows of its memory.
+}  // namespace
+
 ridge::cuda::GemmCase case_before_call(const Problem& problem) {
   const Shape s = shape_of(problem);
   ridge::cuda::GemmCase g = cuda_case(problem);
@@ -33,7 +35,7 @@ ridge::cuda::GemmCase case_before_call(const Problem& problem) {
   return g;
 }
 
-Refusal supports(const Problem& problem, const DeviceInfo& device) {
+Refusal wgmma_refuses(const Problem& problem, const DeviceInfo& device) {
   if (!device.has("wgmma")) return matmul::no_wgmma(device);
   if (shape_of(problem).dtype == DType::kF32) {
     return "dtype=f32: the matrix unit has no fp32, and TF32 is never chosen silently";
@@ -43,15 +45,13 @@ Refusal supports(const Problem& problem, const DeviceInfo& device) {
   return matmul::wgmma_refuses(case_before_call(problem), problem, s.c_at());
 }
 
-}  // namespace
-
 Implementation cuda_wgmma() {
   Implementation own;
   own.name = "cuda_wgmma";
   own.summary = "own kernels on Hopper's matrix units, fed by its copy engine; compiled at run time";
   own.backend = Backend::kCuda;
   own.rank = 0;
-  own.supports = supports;
+  own.supports = wgmma_refuses;
   own.run = per_matrix(run);
   matmul::wgmma().describe(own);
   own.promising = [](const Problem& problem, const DeviceInfo& device) {

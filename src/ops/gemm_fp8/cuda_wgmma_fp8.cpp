@@ -20,7 +20,8 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   return ready->launch(operands, handle);
 }
 
-// The case before a call is made, from what the problem knows of its memory.
+}  // namespace
+
 ridge::cuda::GemmCase case_before_call(const Problem& problem) {
   const Shape s = shape_of(problem);
   ridge::cuda::GemmCase g = cuda_case(problem);
@@ -28,23 +29,13 @@ ridge::cuda::GemmCase case_before_call(const Problem& problem) {
   return g;
 }
 
-Refusal supports(const Problem& problem, const DeviceInfo& device) {
+Refusal wgmma_refuses(const Problem& problem, const DeviceInfo& device) {
   if (!device.has("wgmma")) return matmul::no_wgmma(device);
   const Shape s = shape_of(problem);
   if (s.sums == Fp8Sums::kFp32) return "sums=f32: the matrix unit keeps about 14 bits of 8-bit sums";
   if (s.k == 0 && s.bias) return "k=0: a bias alone is not worth a matrix unit";
-  // Scales along k come in bulk copies, one for each block of k.
-  for (const Operand scale : {kScaleA, kScaleB}) {
-    const bool copied = s.scaling == Fp8Scaling::kVector || (s.scaling == Fp8Scaling::kBlock && scale == kScaleA);
-    if (s.k > 0 && copied && operand_alignment(problem, scale) < 16) {
-      return fmt::format("rows of {} start on multiples of {} bytes; the copy engine needs 16 (pad them)",
-                         problem.operands[scale].name, operand_alignment(problem, scale));
-    }
-  }
   return matmul::wgmma_refuses(case_before_call(problem), problem, s.c_at());
 }
-
-}  // namespace
 
 Implementation cuda_wgmma_fp8() {
   Implementation own;
@@ -52,7 +43,7 @@ Implementation cuda_wgmma_fp8() {
   own.summary = "own kernels on Hopper's matrix units, fed by its copy engine; compiled at run time";
   own.backend = Backend::kCuda;
   own.rank = 0;
-  own.supports = supports;
+  own.supports = wgmma_refuses;
   own.run = run;
   matmul::wgmma().describe(own);
   own.promising = [](const Problem& problem, const DeviceInfo& device) {

@@ -35,6 +35,8 @@ inline ridge::cuda::GemmCase cuda_case(const Problem& problem, std::span<const T
   if (s.bias) g.base_alignment_extra = std::min(g.base_alignment_extra, view_alignment(operands[s.bias_at()]));
   g.scale_stride_a = stride(operands[kScaleA]);
   g.scale_stride_b = stride(operands[kScaleB]);
+  g.alignment_scale_a = view_alignment(operands[kScaleA]);
+  g.alignment_scale_b = view_alignment(operands[kScaleB]);
   return g;
 }
 

@@ -27,8 +27,7 @@ inline const char* name_of(GemmType type) {
 
 // Scales of 8-bit operands, on the device. Tensor: fp32, one of A and one of B. Row: fp32, [m] and [n]. Block: fp32,
 // A's per 1 x 128, [ceil(k/128)][m], and B's per 128 x 128, [ceil(n/128)][ceil(k/128)]. Vector: fp32, both per 1 x 128,
-// [ceil(k/128)][m] and [ceil(k/128)][n]. Mx: E8M0 bytes, both per 1 x 32, [ceil(k/32)][m] and [ceil(k/32)][n]. Every
-// array starts on 16 bytes.
+// [ceil(k/128)][m] and [ceil(k/128)][n]. Mx: E8M0 bytes, both per 1 x 32, [ceil(k/32)][m] and [ceil(k/32)][n].
 enum class GemmScaling { kNone, kTensor, kRow, kBlock, kVector, kMx };
 inline const char* name_of(GemmScaling scaling) {
   constexpr const char* kNames[] = {"kNone", "kTensor", "kRow", "kBlock", "kVector", "kMx"};
@@ -58,6 +57,7 @@ struct GemmCase {
   int base_alignment_ab = 16, base_alignment_c = 16;        // bytes, of the pointers
   int base_alignment_extra = 16;                            // of bias and residual
   std::int64_t scale_stride_a = 0, scale_stride_b = 0;      // elements between rows of the scales; 0: they have none
+  int alignment_scale_a = 16, alignment_scale_b = 16;       // bytes, of the rows of the scales
 
   std::int64_t row_a() const { return lda ? lda : (a_mn_major ? m : k); }
   std::int64_t row_b() const { return ldb ? ldb : (b_mn_major ? n : k); }

@@ -8,7 +8,7 @@
 //
 // Wins on shapes with at least one wave of tiles (M and N in the thousands). Loses below about 64 tiles, where most
 // multiprocessors idle and a split of K would be needed, and refuses what the copy engine cannot address: a base or a
-// row stride that is not a multiple of 16 bytes (see cuda_simt.cu). Figures: docs/operators/gemm-hopper.md.
+// row stride that is not a multiple of 16 bytes (see cuda_pad_rows.cu). Figures: docs/operators/gemm-hopper.md.
 //
 // What can be varied, how it is launched and the builds that ship are described in the three blocks below
 // (docs/candidates.md); the entry point is `ridge_gemm`. The case is described by the numbers of
@@ -35,6 +35,7 @@ RIDGE_SCALING = { value = "scales", names = ["kNone", "kTensor", "kRow", "kBlock
 RIDGE_BIAS = { value = "bias" }
 RIDGE_ACTIVATION = { value = "activation", names = ["kIdentity", "kGelu", "kGeluTanh", "kSilu"] }
 RIDGE_RESIDUAL = { value = "reads_matrix" }
+RIDGE_ROUND_SCALES = { value = "rounds_scales" }
 # A configuration is the values that differ from the tunables' defaults. `model` is the weight of a step's multiplication
 # over the matrix unit's own time in cuda_wgmma_model.h, fitted by bench/gpu/fit_model.py; 1 where nothing was fitted.
 [configs]
@@ -84,6 +85,7 @@ nt_e5m2_e4m3_row = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e5m2_e4m3fn lay
 nt_e4m3_row_promoted = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=row", every = true }
 nt_e4m3_block = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=block", every = true }
 nt_e4m3_vector_add = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=vector out=f32 accumulate=1", every = true }
+nt_e4m3_block_odd = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=block", RIDGE_ROUND_SCALES = 1 }
 nt_tf32 = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=nt", RIDGE_TYPE_A = "kTf32", RIDGE_TYPE_B = "kTf32", RIDGE_TYPE_C = "kF32" }
 */
 /* ridge-launch
@@ -108,6 +110,9 @@ expression = "bias || activation"
 [[value]]
 name = "row_extra"
 expression = "residual_is_c ? row_c : row_residual"
+[[value]]
+name = "rounds_scales"
+expression = "(scales == 3 || scales == 4) && (m % 4 != 0 || (scales == 4 && n % 4 != 0))"
 [[value]]
 name = "direct_store"
 expression = "align_c % 16 != 0 || row_c * size_c % 16 != 0 || n * size_c % 16 != 0"
@@ -138,7 +143,7 @@ expression = "m > 0 && n > 0 && k > 0"
 reason = "an empty product needs no matrix unit"
 [[needs]]
 expression = "row_a * size_a % 16 == 0 && row_b * size_a % 16 == 0 && align_ab % 16 == 0"
-reason = "the copy engine reads rows of A and B that start on 16 bytes; pad them or allow cuda_simt"
+reason = "the copy engine reads rows of A and B that start on 16 bytes; pad them or allow copies of them (cuda_wgmma_padded)"
 [[needs]]
 expression = "size_a == 2 || (a_mn_major == 0 && b_mn_major == 0)"
 reason = "operands that are not of 2 bytes must have K contiguous; transpose first or allow cuda_simt"
@@ -146,8 +151,8 @@ reason = "operands that are not of 2 bytes must have K contiguous; transpose fir
 expression = "scales != 5"
 reason = "MX scales are applied by cuda_simt only"
 [[needs]]
-expression = "(scales != 3 && scales != 4) || (m % 4 == 0 && (scales == 3 || n % 4 == 0))"
-reason = "M, and N with scales of vectors, must be a multiple of 4, so that the scales of a stage start on 16 bytes; pad it or allow cuda_simt"
+expression = "(scales != 3 && scales != 4) || (align_scale_a % 16 == 0 && (scales == 3 || align_scale_b % 16 == 0))"
+reason = "scales along K come in bulk copies, one for each block of K: their rows must start on 16 bytes; pad them or allow copies of them (cuda_wgmma_fp8_padded)"
 [[needs]]
 expression = "reads_matrix == 0 || row_extra % 2 == 0"
 reason = "the residual, or a C that is added to, is read in pairs: its row stride must be even; pad the rows or allow cuda_simt"
@@ -368,6 +373,9 @@ reason = "a thread has registers for 192 sums"
 #ifndef RIDGE_DIRECT_STORE  // 1: an output that the copy engine cannot address (odd N or row stride)
 #define RIDGE_DIRECT_STORE 0
 #endif
+#ifndef RIDGE_ROUND_SCALES  // 1: rows of scales along K that are no whole chunks of 16 bytes
+#define RIDGE_ROUND_SCALES 0
+#endif
 
 namespace ridge::cuda {
 namespace {
@@ -450,9 +458,10 @@ struct SharedLayout {
 
 inline constexpr u32 kFinishBarrier = 3;  // and 4: named barriers of one warpgroup each
 
-// Bytes of scales for the rows (or columns) of a tile that lie inside the matrix.
+// Bytes of scales for the rows (or columns) of a tile that lie inside the matrix, whole chunks of 16.
 __device__ __forceinline__ u32 scale_bytes(u32 count, u32 first, u32 tile) {
-  return count > first ? min(tile, count - first) * 4 : 0;
+  const u32 bytes = count > first ? min(tile, count - first) * 4 : 0;
+  return RIDGE_ROUND_SCALES ? (bytes + 15) / 16 * 16 : bytes;
 }
 
 // Loads this block's part of one operand's stage. `parts` blocks share the tile and this one brings part `part`.

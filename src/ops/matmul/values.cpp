@@ -29,6 +29,8 @@ void add_values(const ridge::cuda::GemmCase& g, Values& values) {
       {"align_extra", g.base_alignment_extra},
       {"scale_stride_a", g.scale_stride_a},
       {"scale_stride_b", g.scale_stride_b},
+      {"align_scale_a", g.alignment_scale_a},
+      {"align_scale_b", g.alignment_scale_b},
   };
   for (const auto& [name, number] : kNumbers) values[name] = number;
   values.emplace("batch", 1);

@@ -8,6 +8,7 @@
 //   row_a row_b row_c row_residual                  strides of rows, elements
 //   align_ab align_c align_extra                    what addresses are multiples of, bytes
 //   scale_stride_a scale_stride_b                   strides of the scales, elements; 0 where they have none
+//   align_scale_a align_scale_b                     what rows of the scales are multiples of, bytes
 //   batch                                           matrices; the kernels take one
 #pragma once
 

@@ -30,15 +30,6 @@ ridge::cuda::DeviceFacts device_facts(const DeviceInfo& device) {
   return facts;
 }
 
-// With the rows and starts that the alignments of the problem allow.
-ridge::cuda::GemmCase with_alignment(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c) {
-  g.lda = padded_row(g.row_a(), problem.operands[0].dtype, operand_alignment(problem, 0));
-  g.ldb = padded_row(g.row_b(), problem.operands[1].dtype, operand_alignment(problem, 1));
-  g.ldc = padded_row(g.row_c(), problem.operands[c].dtype, operand_alignment(problem, c));
-  g.base_alignment_c = operand_alignment(problem, c);
-  return g;
-}
-
 bool empty(const ridge::cuda::GemmCase& g) { return g.m == 0 || g.n == 0 || g.k == 0; }
 
 bool runs_in_clusters(int configuration) {
@@ -47,6 +38,18 @@ bool runs_in_clusters(int configuration) {
 }
 
 }  // namespace
+
+ridge::cuda::GemmCase with_alignment(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c) {
+  g.lda = padded_row(g.row_a(), problem.operands[0].dtype, operand_alignment(problem, 0));
+  g.ldb = padded_row(g.row_b(), problem.operands[1].dtype, operand_alignment(problem, 1));
+  g.ldc = padded_row(g.row_c(), problem.operands[c].dtype, operand_alignment(problem, c));
+  g.base_alignment_c = operand_alignment(problem, c);
+  if (g.scaling != ridge::cuda::GemmScaling::kNone) {
+    g.alignment_scale_a = operand_alignment(problem, 2);
+    g.alignment_scale_b = operand_alignment(problem, 3);
+  }
+  return g;
+}
 
 const DescribedKernel& wgmma() {
   static const DescribedKernel& kernel = described_kernel(ridge::cuda::kWgmmaSource);

@@ -18,6 +18,10 @@ namespace gpu = device::cuda;
 // Why a GPU without wgmma takes none of these products, and what does.
 std::string no_wgmma(const DeviceInfo& device);
 
+// With the rows and starts that the alignments of the problem allow; operands 0, 1 and `c` are A, B and C, those of
+// 8-bit products from 2 on the scales.
+ridge::cuda::GemmCase with_alignment(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c);
+
 // The Hopper kernel, and why it cannot take a case whose operands 0, 1 and `c` have the alignment that the problem
 // knows; a call may pad its rows, so the alignment tells, not the dense stride.
 const DescribedKernel& wgmma();

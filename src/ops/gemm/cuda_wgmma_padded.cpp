@@ -1,0 +1,52 @@
+// gemm on Hopper's matrix units of operands whose rows do not start on 16 bytes, from copies whose rows do
+// (matmul/cuda/padded_call.h). Wins over cuda_simt wherever it can run but for sums of a few dozen products; against
+// cuda_wgmma on rows that start on 16 bytes it loses what the copies take.
+#include "ops/gemm/cuda_call.h"
+#include "ops/matmul/cuda/padded_call.h"
+
+namespace ridge::ops::gemm {
+namespace {
+
+Status run(const Problem& problem, const Arguments& operands, const Stream& stream) {
+  static thread_local PreparedCalls<matmul::PaddedCall> calls;
+  const Shape s = shape_of(problem);
+  RIDGE_TRY(done, finish_empty_product(operands[s.c_at()], s.epilogue() ? -1 : s.k, s.accumulate, stream));
+  if (done) return ok_status();
+  RIDGE_TRY(ready, calls.get(problem, operands, stream, [&](const gpu::Device& device) {
+    return matmul::PaddedCall::prepare(cuda_case(problem, operands), problem, operands, device,
+                                       multiprocessors_of(stream, device));
+  }));
+  return ready->launch(operands, stream);
+}
+
+Refusal supports(const Problem& problem, const DeviceInfo& device) {
+  if (Refusal why = wgmma_refuses(matmul::padded(problem), device)) return why;
+  return matmul::padding_refuses(case_before_call(problem), problem, shape_of(problem).c_at(), device);
+}
+
+}  // namespace
+
+Implementation cuda_wgmma_padded() {
+  Implementation own;
+  own.name = "cuda_wgmma_padded";
+  own.summary = "cuda_wgmma on copies of the operands whose rows do not start on 16 bytes";
+  own.backend = Backend::kCuda;
+  own.rank = 5;
+  own.supports = supports;
+  own.run = per_matrix(run);
+  matmul::wgmma().describe(own);
+  own.promising = [](const Problem& problem, const DeviceInfo& device) {
+    return matmul::wgmma_promising(case_before_call(problem), matmul::padded(problem), shape_of(problem).c_at(),
+                                   device);
+  };
+  own.expected_seconds = [](const Problem& problem, int configuration, const DeviceInfo& device) {
+    return matmul::padded_expected_seconds(case_before_call(problem), problem, shape_of(problem).c_at(), configuration,
+                                           device);
+  };
+  own.kernels = [](const Problem& problem, const DeviceInfo& device) {
+    return matmul::padded_kernels(case_before_call(problem), problem, shape_of(problem).c_at(), device);
+  };
+  return own;
+}
+
+}  // namespace ridge::ops::gemm
