@@ -31,7 +31,7 @@
 //           are.
 // Same bits Always on one device, whatever the number of threads.
 // Cost      About 15 operations for each logit; every operand once.
-// Streams   As gemm's. There is no kernel for GPUs yet; the reference runs there, on the host.
+// Streams   As gemm's.
 // Backward  backward/contract.h; saves logits and experts. bias has no gradient.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, settings that do not fit, with
 //           the values.

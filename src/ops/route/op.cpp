@@ -153,6 +153,18 @@ void add_scalars(Problem& problem) {
   problem.scalars = {{"scale", "times every weight", record::Scalar::f32(1), 0.25, 4}};
 }
 
+void plan_values(const Problem& problem, std::span<const TensorView> operands,
+                 std::map<std::string, std::int64_t>& facts) {
+  const Shape s = shape_of(problem);
+  bool vectors = size_bytes(s.dtype, s.experts) % 16 == 0;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const std::string& name = problem.operands[i].name;
+    const bool read_in_chunks = name == "logits" || name == "dlogits" || name == "bias";
+    vectors = vectors && (!read_in_chunks || view_alignment(operands[i]) >= 16);
+  }
+  facts["vectors"] = vectors ? 1 : 0;
+}
+
 Result<Call> make_call(const Args& args) {
   RIDGE_CHECK_OK(check_args(args));
   Call call = call_of(args.logits, args.weights.shape[1], args.settings, kParamCount);
@@ -176,6 +188,7 @@ Operator describe() {
   op.cost = cost;
   op.cases = cases;
   op.vary = vary;
+  op.plan_values = plan_values;
   op.backward = Backward{"route_backward", {"logits", "experts"}, backward_call, {}, {"bias"}};
   return op;
 }

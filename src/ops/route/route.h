@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -61,6 +62,10 @@ Status check_per_choice(std::string_view op, std::string_view name, const Tensor
 // The values up to `renormalize`, and the scalar.
 Call call_of(const TensorView& logits, std::int64_t top, const RouteSettings& settings, std::size_t params);
 void add_scalars(Problem& problem);
+// For launch plans of both operators: vectors, 1 where the rows of all matrices of logits, and the bias, start on 16
+// bytes and rows are whole multiples of them.
+void plan_values(const Problem& problem, std::span<const TensorView> operands,
+                 std::map<std::string, std::int64_t>& facts);
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
 Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed);

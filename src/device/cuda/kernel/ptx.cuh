@@ -102,6 +102,13 @@ __device__ __forceinline__ float reciprocal(float x) {
   return value;
 }
 
+// To 20 bits; the start of Newton's method. Of a zero, an infinity or a NaN it is what 1 / x is.
+__device__ __forceinline__ double reciprocal_approx(double x) {
+  double value;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(value) : "d"(x));
+  return value;
+}
+
 // 2^x and log2 x by the special-function unit; denormal results and inputs count as zero.
 __device__ __forceinline__ float exp2_approx(float x) {
   float value;

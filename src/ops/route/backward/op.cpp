@@ -72,6 +72,7 @@ Operator describe() {
   op.cost = cost;
   op.cases = cases;
   op.vary = route::vary;
+  op.plan_values = route::plan_values;
   return op;
 }
 
