@@ -1,5 +1,6 @@
 // The kernels that check outputs on a GPU, run on the host: what they call right is what the reference calls right, a
 // right output passes their projection, and a wrong one does not.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <map>
 
 #include "numerics/convert.h"
+#include "numerics/error_model.h"
 #include "numerics/fill.h"
 #include "ops/code_check_kernels.h"
 #include "ops/cuda_on_host.h"
@@ -39,6 +41,8 @@ inline unsigned to_code(float, long long) { return 256; }
 #include "ops/embedding_backward/element.cuh"
 #include "ops/embedding_backward/device_check.cu"
 #include "ops/symmetric_product/device_check.cu"
+#include "ops/attention/check_pairs.cuh"
+#include "ops/attention/device_check.cu"
 // clang-format on
 
 namespace ridge::testing {
@@ -62,7 +66,12 @@ const Kernels& kernels() {
                               {"embedding_reference", on_host(embedding_reference)},
                               {"symmetric_pairs", on_host(symmetric_pairs)},
                               {"symmetric_samples", on_host(symmetric_samples)},
-                              {"symmetric_reference", on_host(symmetric_reference)}};
+                              {"symmetric_reference", on_host(symmetric_reference)},
+                              {"attention_rows", on_host(attention_check::attention_rows)},
+                              {"attention_sums", on_host(attention_check::attention_sums)},
+                              {"attention_keys", on_host(attention_check::attention_keys)},
+                              {"attention_project", on_host(attention_check::attention_project)},
+                              {"attention_samples", on_host(attention_check::attention_samples)}};
   return all;
 }
 
@@ -103,14 +112,14 @@ void launch(const std::string& op, const std::vector<ops::CheckLaunch>& launches
   }
 }
 
-class CheckKernels : public ::testing::TestWithParam<const char*> {
+class CheckKernelsOfACall : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!kFibersRun) GTEST_SKIP() << "not under a sanitizer";
   }
 
-  void prepare(Family family) {
-    const record::Case asked = *record::parse_case(GetParam());
+  void prepare(std::string_view text, Family family) {
+    const record::Case asked = *record::parse_case(text);
     op_ = *ops::find_operator(asked.op);
     problem_ = *op_->bind(asked);
     for (Operands* operands : {&before_, &after_}) {
@@ -122,10 +131,7 @@ class CheckKernels : public ::testing::TestWithParam<const char*> {
         }
       }
     }
-    const auto able = std::ranges::find_if(op_->implementations, [&](const ops::Implementation& one) {
-      return one.backend == Backend::kCpu && !one.supports(problem_, ops::device_info(Stream::cpu()));
-    });
-    ASSERT_TRUE(able->run(problem_, after_.views(), Stream::cpu()).ok());
+    ASSERT_TRUE(able_implementation().run(problem_, after_.views(), Stream::cpu()).ok());
   }
 
   struct Reference {
@@ -150,18 +156,35 @@ class CheckKernels : public ::testing::TestWithParam<const char*> {
     const std::vector<TensorView> views = after_.views_with_old(before_);
     launch(op_->name, op_->device_check->projection({problem_, views, 99, scratch.data(), &found}));
     const double worst = std::bit_cast<float>(static_cast<std::uint32_t>(found.worst >> 32));
-    return std::max(worst, found.not_finite != 0 ? 1e300 : 0.0);
+    const double rms = found.count > 0 ? std::sqrt(found.square_sum / found.count) : 0.0;
+    return std::max({worst, rms / numerics::rms_limit(static_cast<std::int64_t>(found.count)),
+                     found.not_finite != 0 ? 1e300 : 0.0});
   }
+
+  // The outputs that a kernel leaves which takes the operands for those of another case.
+  void computed_as(std::string_view text) {
+    const ops::Problem other = *op_->bind(*record::parse_case(text));
+    ASSERT_TRUE(able_implementation().run(other, after_.views(), Stream::cpu()).ok());
+  }
+  [[nodiscard]] const ops::Implementation& able_implementation() const {
+    return *std::ranges::find_if(op_->implementations, [&](const ops::Implementation& one) {
+      return one.backend == Backend::kCpu && !one.supports(problem_, ops::device_info(Stream::cpu()));
+    });
+  }
+  std::vector<double> values(std::string_view name) { return after_.all[*problem_.position(name)].values(); }
+  void assign(std::string_view name, const std::vector<double>& to) { after_.all[*problem_.position(name)].assign(to); }
 
   const ops::Operator* op_ = nullptr;
   ops::Problem problem_;
   Operands before_, after_;
 };
 
+class CheckKernels : public CheckKernelsOfACall, public ::testing::WithParamInterface<const char*> {};
+
 TEST_P(CheckKernels, CallRightWhatTheReferenceCallsRight) {
   for (const Family family : {Family::kNormal, Family::kConstantBlocks}) {
     SCOPED_TRACE(numerics::to_string(family));
-    prepare(family);
+    prepare(GetParam(), family);
     const auto expected = *op_->reference(problem_, before_.views());
     std::size_t next = 0;
     for (std::size_t output = 0; output < problem_.operands.size(); ++output) {
@@ -171,9 +194,10 @@ TEST_P(CheckKernels, CallRightWhatTheReferenceCallsRight) {
       const std::vector<double> written = after_.all[output].values();
       std::size_t wrong = 0;
       for (std::size_t e = 0; e < written.size(); ++e) {
-        const bool same = std::abs(found.value[e] - want.value[e]) <= 1e-3 * want.allowed[e] &&
-                          std::abs(found.allowed[e] - want.allowed[e]) <= 0.02 * want.allowed[e];
-        wrong += same && std::abs(written[e] - found.value[e]) <= found.allowed[e] ? 0 : 1;
+        const auto near = [](double x, double y, double most) { return x == y || std::abs(x - y) <= most; };
+        const bool same = near(found.value[e], want.value[e], 1e-3 * want.allowed[e]) &&
+                          near(found.allowed[e], want.allowed[e], 0.02 * want.allowed[e]);
+        wrong += same && near(written[e], found.value[e], found.allowed[e]) ? 0 : 1;
       }
       EXPECT_EQ(wrong, 0) << problem_.operands[output].name;
     }
@@ -182,7 +206,7 @@ TEST_P(CheckKernels, CallRightWhatTheReferenceCallsRight) {
 }
 
 TEST_P(CheckKernels, SeeAWrongOutput) {
-  prepare(Family::kNormal);
+  prepare(GetParam(), Family::kNormal);
   for (std::size_t i = 0; i < problem_.operands.size(); ++i) {
     if (!problem_.operands[i].output) continue;
     const std::vector<double> right = after_.all[i].values();
@@ -192,6 +216,76 @@ TEST_P(CheckKernels, SeeAWrongOutput) {
     EXPECT_GT(projection(), 1.0) << problem_.operands[i].name;
     after_.all[i].assign(right);
   }
+}
+
+// Mistakes that attention kernels make, over 140 queries: all of a call, or the smallest part that one may drop.
+class AttentionCheck : public CheckKernelsOfACall {
+ protected:
+  static constexpr std::string_view kCase =
+      "attention heads=4 kv_heads=2 q_len=140 k_len=140 dim=32 mask=causal keys_left=41";
+};
+
+TEST_F(AttentionCheck, SeesAMaskThatIsOffByOne) {
+  for (const char* wrong : {"mask=causal keys_left=40", "mask=causal keys_left=42", "keys_left=41 keys_right=2"}) {
+    prepare(kCase, Family::kNormal);
+    ASSERT_LE(projection(), 1.0);
+    computed_as(fmt::format("attention heads=4 kv_heads=2 q_len=140 k_len=140 dim=32 {}", wrong));
+    EXPECT_GT(projection(), 1.0) << wrong;
+  }
+}
+
+TEST_F(AttentionCheck, SeesTheValuesOfAnotherHead) {
+  prepare(kCase, Family::kNormal);
+  const std::vector<double> right = values("v");
+  std::vector<double> turned = right;
+  for (std::size_t row = 0; row < turned.size(); row += 64) {
+    std::rotate(turned.begin() + static_cast<std::ptrdiff_t>(row),
+                turned.begin() + static_cast<std::ptrdiff_t>(row) + 32,
+                turned.begin() + static_cast<std::ptrdiff_t>(row) + 64);
+  }
+  assign("v", turned);
+  computed_as(kCase);
+  assign("v", right);
+  EXPECT_GT(projection(), 1.0);
+}
+
+TEST_F(AttentionCheck, SeesADocumentThatReachesIntoItsNeighbour) {
+  constexpr std::string_view kPackedCase =
+      "attention heads=2 kv_heads=1 q_len=120 k_len=120 dim=32 documents=3 dtype=f16";
+  prepare(kPackedCase, Family::kNormal);
+  ASSERT_LE(projection(), 1.0);
+  const std::vector<double> right = values("k_offsets");
+  std::vector<double> wide = right;
+  for (std::size_t n = 1; n + 1 < wide.size(); ++n) wide[n] = std::min(wide[n] + 1, wide.back());
+  assign("k_offsets", wide);
+  computed_as(kPackedCase);
+  assign("k_offsets", right);
+  EXPECT_GT(projection(), 1.0);
+}
+
+TEST_F(AttentionCheck, SeesRowsThatWereNotWritten) {
+  prepare(kCase, Family::kNormal);
+  std::vector<double> o = values("o");
+  std::fill(o.end() - 32, o.end(), 0.0);  // one row of one head
+  assign("o", o);
+  EXPECT_GT(projection(), 1.0);
+}
+
+TEST_F(AttentionCheck, SeesALogSumExpOfOtherScores) {
+  prepare(kCase, Family::kNormal);
+  std::vector<double> sums = values("log_sum_exp");
+  sums.back() += 1e-3;
+  assign("log_sum_exp", sums);
+  EXPECT_GT(projection(), 1.0);
+}
+
+// Each row by itself is within its limit; all of them together are not.
+TEST_F(AttentionCheck, SeesErrorsThatAreTooLargeOnAverage) {
+  prepare(kCase, Family::kNormal);
+  std::vector<double> o = values("o");
+  for (std::size_t e = 0; e < o.size(); ++e) o[e] *= 1 + (e % 2 == 0 ? 0.03 : -0.03);
+  assign("o", o);
+  EXPECT_GT(projection(), 1.0);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -231,7 +325,11 @@ INSTANTIATE_TEST_SUITE_P(
                       "embedding_backward tokens=30 vocabulary=40 cols=20 accumulate=1 index=i32",
                       "symmetric_product n=70 k=40 residual=1", "symmetric_product n=20 k=130 batch=3 layout=t out=f32",
                       "symmetric_product n=66 k=30 dtype=f32 residual=1 batch=2",
-                      "symmetric_product n=5 k=0 residual=1 dtype=f16"));
+                      "symmetric_product n=5 k=0 residual=1 dtype=f16",
+                      "attention batch=2 heads=2 kv_heads=1 q_len=70 k_len=70 dim=40 mask=causal",
+                      "attention heads=2 kv_heads=2 q_len=9 k_len=150 dim=16 dtype=f16 keys_left=40 keys_right=3",
+                      "attention heads=1 kv_heads=1 q_len=80 k_len=20 dim=8 mask=causal",
+                      "attention heads=2 kv_heads=1 q_len=90 k_len=70 dim=24 documents=5 mask=causal"));
 
 }  // namespace
 }  // namespace ridge::testing

@@ -144,6 +144,7 @@ double visible_pairs(const Shape& shape);
 std::vector<std::int64_t> keys_seen(const Shape& shape, const Documents& documents, std::int64_t query);
 Result<Call> make_call(const Args& args);
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
+std::shared_ptr<const DeviceCheck> device_check();
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);

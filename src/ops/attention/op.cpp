@@ -223,6 +223,7 @@ Operator describe() {
     spot.finite = spot.finite || spot.residual <= spot.allowed;
     return spot;
   };
+  op.device_check = device_check();
   op.cost = cost;
   op.cases = cases;
   op.vary = vary;

@@ -1,0 +1,110 @@
+// What the checks of attention and of its backward on a GPU share: the operands, the keys that a query sees, and fp64
+// scores. check_numbers.cuh comes before this; it includes nothing and shares no code with a kernel that is measured.
+namespace ridge::attention_check {
+
+constexpr double kUnit = 0x1p-24;     // of fp32
+constexpr double kNormal = 0x1p-126;  // fp32 may have 0 for an exponential that is below its normal numbers
+constexpr double kSigmas = 12;        // numerics::kMixedSignSigmas
+constexpr int kThreads = 256, kWarps = kThreads / 32;
+constexpr int kLanes = 4;               // secret sign vectors: errors that cancel in one show in another
+constexpr int kMostColumns = 256;       // of a row
+constexpr int kTile = 64, kDepth = 32;  // queries and keys of a tile, and the columns of a step
+
+// The operands of a call. Rows of q, o and their gradients are [batch, q_len, heads], of k and v [batch, k_len,
+// kv_heads], of the log-sum-exp [batch, heads].
+struct Call {
+  Matrix q, k, v, o, log_sum_exp;
+  const int *q_offsets, *k_offsets;  // of packed documents; null: there are none
+  i64 documents;
+  i64 batch, heads, kv_heads, q_len, k_len;
+  i64 left, right;  // keys before and behind its place that a query sees; below 0: all
+  double scale;
+};
+
+struct Place {
+  i64 batch, query, head, kv_head;
+};
+__device__ inline Place place_of_row(const Call& call, i64 row) {
+  const i64 head = row % call.heads, position = row / call.heads;
+  return {position / call.q_len, position % call.q_len, head, head / (call.heads / call.kv_heads)};
+}
+__device__ inline i64 query_row(const Call& call, i64 batch, i64 query, i64 head) {
+  return (batch * call.q_len + query) * call.heads + head;
+}
+__device__ inline i64 key_row(const Call& call, i64 batch, i64 key, i64 kv_head) {
+  return (batch * call.k_len + key) * call.kv_heads + kv_head;
+}
+
+// From `first` up to `end`.
+struct Span {
+  i64 first, end;
+};
+// The keys that a query sees, among those of its batch element.
+__device__ inline Span keys_of(const Call& call, i64 query) {
+  i64 q_end = call.q_len, k_begin = 0, k_end = call.k_len;
+  if (call.q_offsets != nullptr) {
+    i64 at = 0, end = call.documents + 1;  // offsets before `at` are not beyond the query, those from `end` on are
+    while (at < end) {
+      const i64 middle = (at + end) / 2;
+      if (call.q_offsets[middle] <= query) {
+        at = middle + 1;
+      } else {
+        end = middle;
+      }
+    }
+    if (at == 0 || at == call.documents + 1) return {0, 0};  // of no document
+    q_end = call.q_offsets[at];
+    k_begin = call.k_offsets[at - 1];
+    k_end = call.k_offsets[at];
+  }
+  const i64 place = query + k_end - q_end;
+  const i64 first = call.left < 0 ? k_begin : max(k_begin, place - call.left);
+  const i64 end = call.right < 0 ? k_end : min(k_end, place + call.right + 1);
+  return {first, max(first, end)};
+}
+
+// A sum of products in fp64, of magnitudes, and of squares.
+struct Dot {
+  double sum = 0, size = 0, squares = 0;
+
+  __device__ void add(double x, double y) {
+    const double product = x * y;
+    sum += product;
+    size += fabs(product);
+    squares += product * product;
+  }
+  // The squared error of the ideal fp32 sum of so many terms.
+  [[nodiscard]] __device__ double variance(i64 terms) const {
+    const double n = terms > 1 ? static_cast<double>(terms) : 1.0, half = half_ulp(kF32, sum);
+    return kUnit * kUnit * n * (squares / 12 + sum * sum / 18) + half * half / 3;
+  }
+};
+// Of a row in shared memory and a row of a matrix.
+__device__ inline Dot dot_of(const double* x, const Matrix& y, i64 row) {
+  Dot dot;
+  for (i64 c = 0; c < y.columns; ++c) dot.add(x[c], load(y, row, c));
+  return dot;
+}
+__device__ inline void read_row(const Matrix& x, i64 row, double* to) {
+  for (i64 c = threadIdx.x; c < x.columns; c += kThreads) to[c] = load(x, row, c);
+}
+
+// The sign of a column in a secret vector.
+__device__ inline double sign_of(u64 seed, i64 column, int lane) {
+  return (mix(seed ^ mix(static_cast<u64>(column))) >> (7 * lane) & 1) != 0 ? 1.0 : -1.0;
+}
+
+__device__ inline double infinity() { return __longlong_as_double(0x7ff0000000000000ll); }
+__device__ inline double not_a_number() { return __longlong_as_double(0x7ff8000000000000ll); }
+
+// The sum, or the largest, over the 16 threads of a warp that share a row of a tile.
+__device__ inline double sum_of_row(double x) {
+  for (int mask = 8; mask > 0; mask >>= 1) x += __shfl_xor_sync(~0u, x, mask);
+  return x;
+}
+__device__ inline double most_of_row(double x) {
+  for (int mask = 8; mask > 0; mask >>= 1) x = fmax(x, __shfl_xor_sync(~0u, x, mask));
+  return x;
+}
+
+}  // namespace ridge::attention_check

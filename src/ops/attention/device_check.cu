@@ -1,0 +1,419 @@
+// Checks of attention on the GPU, sharing no code with any kernel that is measured:
+//
+//   attention_project   every row of O under four secret sign vectors, o r against sum_j w_j (v_j r), and every
+//                       log-sum-exp: scores are made again in fp32, tile by tile, weights and sums in fp64
+//   attention_samples   rows at secret places, element by element, in fp64 throughout
+//   attention_rows      every element with what it may be off by, as ops/attention/reference.cpp has it, for the full
+//   attention_sums      compare; and every log-sum-exp
+//
+// check_numbers.cuh and check_pairs.cuh come before this.
+namespace ridge::attention_check {
+
+// What is known of a row of scores.
+struct RowOfScores {
+  double log_sum_exp, unit;  // unit: the largest weight
+  double error, variance;    // of the scores
+  bool broken;               // a score is NaN or +infinity
+};
+
+struct Element {
+  double value, allowed, variance, shift;
+};
+
+// Memory that a block shares while it works on a row.
+struct RowMemory {
+  double query[kMostColumns], weights[kThreads];
+  double most[kThreads], sum[kThreads], magnitude[kThreads], largest[kThreads], variance[kThreads];
+};
+
+// By a block: two passes over its keys, of which this is the first.
+__device__ inline RowOfScores scores_of_row(const Call& call, const Place& at, const Span& keys, RowMemory& memory) {
+  __syncthreads();  // the row before is done with
+  read_row(call.q, query_row(call, at.batch, at.query, at.head), memory.query);
+  __syncthreads();
+  double most = -infinity(), sum = 0, magnitude = 0, largest = 0, variance = 0;
+  for (i64 j = keys.first + threadIdx.x; j < keys.end; j += kThreads) {
+    const Dot dot = dot_of(memory.query, call.k, key_row(call, at.batch, j, at.kv_head));
+    const double score = dot.sum * call.scale;
+    if (score == -infinity()) continue;
+    if (isfinite(score)) {
+      magnitude = fmax(magnitude, dot.size * call.scale);
+      largest = fmax(largest, fabs(score));
+      // Its scaling, and the difference from the row's maximum, round once more each.
+      variance = fmax(variance,
+                      dot.variance(call.k.columns) * call.scale * call.scale + kUnit * kUnit * score * score * 2 / 3);
+      sum = score > most ? sum * exp(most - score) + 1 : sum + exp(score - most);
+      most = fmax(most, score);
+    } else {
+      sum = not_a_number();
+    }
+  }
+  memory.most[threadIdx.x] = most;
+  memory.sum[threadIdx.x] = sum;
+  memory.magnitude[threadIdx.x] = magnitude;
+  memory.largest[threadIdx.x] = largest;
+  memory.variance[threadIdx.x] = variance;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    const int i = static_cast<int>(threadIdx.x), other = i + half;
+    if (i >= half) continue;
+    const double both = fmax(memory.most[i], memory.most[other]);
+    const auto scaled = [&](int which) {  // a sum of nothing stays 0, a broken one broken
+      return memory.most[which] == -infinity() ? memory.sum[which] : memory.sum[which] * exp(memory.most[which] - both);
+    };
+    memory.sum[i] = scaled(i) + scaled(other);
+    memory.most[i] = both;
+    memory.magnitude[i] = fmax(memory.magnitude[i], memory.magnitude[other]);
+    memory.largest[i] = fmax(memory.largest[i], memory.largest[other]);
+    memory.variance[i] = fmax(memory.variance[i], memory.variance[other]);
+  }
+  __syncthreads();
+  RowOfScores row;
+  row.broken = memory.sum[0] != memory.sum[0];
+  row.log_sum_exp = row.broken ? memory.sum[0] : memory.sum[0] == 0 ? -infinity() : memory.most[0] + log(memory.sum[0]);
+  row.unit = memory.sum[0] > 0 ? 1 / memory.sum[0] : 0;
+  row.error =
+      16 * kUnit * sqrt(static_cast<double>(call.k.columns)) * memory.magnitude[0] + 0x1p-20 * (1 + memory.largest[0]);
+  row.variance = memory.variance[0];
+  return row;
+}
+
+// By a block: thread c has column c of the row of O.
+__device__ inline Element element_of_row(const Call& call, const Place& at, const Span& keys, const RowOfScores& row,
+                                         RowMemory& memory) {
+  const i64 type = call.o.type, column = threadIdx.x;
+  const double r = half_ulp(type, 1.0), least_step = 2 * half_ulp(type, 0.0) * row.unit;
+  double sum = 0, magnitude = 0, squares = 0, values = 0, lost = 0, of_steps = 0;
+  for (i64 first = keys.first; first < keys.end; first += kThreads) {
+    const i64 j = first + threadIdx.x;
+    __syncthreads();
+    if (j < keys.end) {
+      const double score = dot_of(memory.query, call.k, key_row(call, at.batch, j, at.kv_head)).sum * call.scale;
+      memory.weights[threadIdx.x] = row.broken                       ? row.log_sum_exp
+                                    : row.log_sum_exp == -infinity() ? 0.0
+                                                                     : exp(score - row.log_sum_exp);
+    }
+    __syncthreads();
+    if (column >= call.v.columns) continue;
+    const int count = static_cast<int>(min(static_cast<i64>(kThreads), keys.end - first));
+    for (int i = 0; i < count; ++i) {
+      const double weight = memory.weights[i],
+                   value = load(call.v, key_row(call, at.batch, first + i, at.kv_head), column), term = weight * value;
+      sum += term;
+      magnitude += fabs(term);
+      squares += term * term;
+      values += fabs(value);
+      if (weight < kNormal * row.unit) {
+        lost += term;
+      } else if (weight < least_step / (2 * r)) {
+        of_steps += value * value;
+      }
+    }
+  }
+  if (!isfinite(sum)) magnitude = squares = values = lost = of_steps = 0;
+  const double relative = r + 2 * row.error + 8 * kUnit * sqrt(static_cast<double>(max(call.k_len, 1ll)));
+  const double bound = relative * magnitude + fmax(kNormal * row.unit, least_step / 2) * values;
+  const double half = half_ulp(type, isfinite(sum) ? fabs(sum) + bound : 0.0);
+  // A weight's rounding is uniform within its ulp, whose size runs from r to 2 r of it: r^2 / 6 on average.
+  const double noise = r * r * squares / 6 + row.variance * (squares + sum * sum) +
+                       least_step * least_step * of_steps / 12 + lost * lost;
+  return {sum, bound + half, half * half / 3 + (isfinite(noise) ? noise : 0.0),
+          isfinite(sum) ? r * fabs(sum) + fabs(lost) : 0.0};
+}
+
+__device__ inline Element sum_element(const RowOfScores& row) {
+  const double size = isfinite(row.log_sum_exp) ? fabs(row.log_sum_exp) : 0.0;
+  const double step = 2 * half_ulp(kF32, size) + 0x1p-23;
+  return {row.log_sum_exp, row.error + 0x1p-20 + 4 * kUnit * size, step * step / 4 + row.variance,
+          0x1p-21 + 2 * kUnit * size};  // the shift is of the exponential and the logarithm
+}
+
+struct ReferenceArrays {
+  double *value, *allowed, *variance, *shift;
+
+  __device__ void put(i64 at, const Element& element) const {
+    value[at] = element.value;
+    allowed[at] = element.allowed;
+    variance[at] = element.variance;
+    shift[at] = element.shift;
+  }
+};
+
+// What a projection knows beforehand of every row of k and v; arrays over those rows, [kLanes] of the first.
+struct KeyFacts {
+  double *products, *square, *most;  // v r; sum and largest of the squares of a row of k
+};
+
+// What a thread gathers of one row of a tile: weights over the largest so far.
+struct RowOfTile {
+  double most = -infinity(), sum = 0, products[kLanes] = {}, squares = 0, of_steps = 0;
+  double largest = 0, key_square = 0, dot_squares = 0;
+
+  __device__ void rescale(double next) {
+    const double factor = most == -infinity() ? 0.0 : exp(most - next);
+    most = next;
+    sum *= factor;
+    squares *= factor * factor;
+    of_steps *= factor * factor;
+    for (double& product : products) product *= factor;
+  }
+  __device__ void add_up() {
+    sum = sum_of_row(sum);
+    squares = sum_of_row(squares);
+    of_steps = sum_of_row(of_steps);
+    for (double& product : products) product = sum_of_row(product);
+    largest = most_of_row(largest);
+    key_square = most_of_row(key_square);
+    dot_squares = most_of_row(dot_squares);
+  }
+};
+
+// Of one row, by the thread that speaks for it.
+struct RowVerdict {
+  const Call& call;
+  Projection* result;
+  double squares = 0, count = 0;
+
+  __device__ void look_at_sum(const RowOfTile& row, double query_square, i64 at, double found) {
+    const double expected = row.sum != row.sum ? row.sum : row.sum == 0 ? -infinity() : row.most + log(row.sum);
+    if (expected == -infinity()) {
+      if (found != expected) note_worst(result, 2.0, at);
+      return;
+    }
+    const double error = fabs(found - expected);
+    if (!isfinite(error)) {
+      atomicAdd(&result->not_finite, 1ull);
+      return;
+    }
+    const double magnitude = sqrt(query_square * row.key_square) * call.scale;
+    const double of_scores =
+        16 * kUnit * sqrt(static_cast<double>(call.k.columns)) * magnitude + 0x1p-20 * (1 + row.largest);
+    // Once for what is checked and once for the scores that it is checked by.
+    note_worst(result, error / (2 * of_scores + 0x1p-20 + 4 * kUnit * fabs(expected)), at);
+  }
+
+  __device__ void look_at_products(const RowOfTile& row, i64 at, const double (&found)[kLanes], double half_ulps) {
+    const double r = half_ulp(call.o.type, 1.0), least = 2 * half_ulp(call.o.type, 0.0);
+    const double over = row.sum == 0 ? 0.0 : 1 / row.sum, score = row.largest / call.scale;
+    const double n = static_cast<double>(call.k.columns), half = half_ulp(kF32, score);
+    const double of_score =
+        (kUnit * kUnit * n * (row.dot_squares / 12 + score * score / 18) + half * half / 3) * call.scale * call.scale +
+        kUnit * kUnit * row.largest * row.largest * 2 / 3;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const double expected = row.products[lane] * over, spread = row.squares * over * over + expected * expected;
+      const double variance = (r * r / 6 + 2 * of_score) * spread + least * least / 12 * row.of_steps * over * over +
+                              half_ulps / 3 + 0x1p-300;
+      const double residual = fabs(found[lane] - expected);
+      if (!isfinite(residual) || !isfinite(variance)) {
+        atomicAdd(&result->not_finite, 1ull);
+        continue;
+      }
+      note_worst(result, residual / (kSigmas * sqrt(variance)), at);
+      squares += residual * residual / variance;
+      count += 1;
+    }
+  }
+};
+
+// Rows `first` .. `first` + `count` of O; a block for each.
+extern "C" __global__ void __launch_bounds__(256, 2)
+    attention_rows(Call call, i64 first, i64 count, ReferenceArrays to) {
+  __shared__ RowMemory memory;
+  for (i64 row = blockIdx.x; row < count; row += gridDim.x) {
+    const Place at = place_of_row(call, first + row);
+    const Span keys = keys_of(call, at.query);
+    const RowOfScores scores = scores_of_row(call, at, keys, memory);
+    const Element element = element_of_row(call, at, keys, scores, memory);
+    if (threadIdx.x < call.v.columns) to.put(row * call.v.columns + threadIdx.x, element);
+  }
+}
+
+// Rows `first` .. `first` + `count` of the log-sum-exp, which are heads; a block for each element.
+extern "C" __global__ void __launch_bounds__(256, 2)
+    attention_sums(Call call, i64 first, i64 count, ReferenceArrays to) {
+  __shared__ RowMemory memory;
+  for (i64 i = blockIdx.x; i < count * call.q_len; i += gridDim.x) {
+    const i64 row = first + i / call.q_len, head = row % call.heads;
+    const Place at{row / call.heads, i % call.q_len, head, head / (call.heads / call.kv_heads)};
+    const RowOfScores scores = scores_of_row(call, at, keys_of(call, at.query), memory);
+    if (threadIdx.x == 0) to.put(i, sum_element(scores));
+  }
+}
+
+// `count` rows of O at secret places, with their log-sum-exp.
+extern "C" __global__ void __launch_bounds__(256, 2)
+    attention_samples(Call call, i64 count, u64 seed, Projection* result) {
+  __shared__ RowMemory memory;
+  double squares = 0, seen = 0;
+  const auto look = [&](const Element& want, double found, i64 row) {
+    if (found == want.value) return;
+    const double error = fabs(found - want.value);
+    if (!isfinite(error)) {
+      atomicAdd(&result->not_finite, 1ull);
+      return;
+    }
+    note_worst(result, error / want.allowed, row);
+    squares += error * error / want.variance;
+    seen += 1;
+  };
+  for (i64 sample = blockIdx.x; sample < count; sample += gridDim.x) {
+    const i64 row = static_cast<i64>(mix(seed ^ mix(static_cast<u64>(sample))) % static_cast<u64>(call.o.rows));
+    const Place at = place_of_row(call, row);
+    const Span keys = keys_of(call, at.query);
+    const RowOfScores scores = scores_of_row(call, at, keys, memory);
+    const Element element = element_of_row(call, at, keys, scores, memory);
+    if (threadIdx.x < call.o.columns) look(element, load(call.o, row, threadIdx.x), row);
+    if (threadIdx.x == 0)
+      look(sum_element(scores), load(call.log_sum_exp, at.batch * call.heads + at.head, at.query), row);
+  }
+  add_to(result, squares, seen);
+}
+
+// The facts of every row of k and v; a warp for each.
+extern "C" __global__ void __launch_bounds__(256) attention_keys(Call call, KeyFacts to, u64 seed) {
+  const int lane_of_warp = static_cast<int>(threadIdx.x) % 32;
+  for (i64 row = blockIdx.x * static_cast<i64>(kWarps) + threadIdx.x / 32; row < call.k.rows;
+       row += gridDim.x * static_cast<i64>(kWarps)) {
+    double products[kLanes] = {}, square = 0, most = 0;
+    for (i64 c = lane_of_warp; c < call.v.columns; c += 32) {
+      const double value = load(call.v, row, c);
+      for (int lane = 0; lane < kLanes; ++lane) products[lane] += sign_of(seed, c, lane) * value;
+    }
+    for (i64 c = lane_of_warp; c < call.k.columns; c += 32) {
+      const double value = load(call.k, row, c);
+      square += value * value;
+      most = fmax(most, value * value);
+    }
+    for (int offset = 16; offset > 0; offset >>= 1) {
+      for (double& product : products) product += __shfl_xor_sync(~0u, product, offset);
+      square += __shfl_xor_sync(~0u, square, offset);
+      most = fmax(most, __shfl_xor_sync(~0u, most, offset));
+    }
+    if (lane_of_warp != 0) continue;
+    for (int lane = 0; lane < kLanes; ++lane) to.products[lane * call.k.rows + row] = products[lane];
+    to.square[row] = square;
+    to.most[row] = most;
+  }
+}
+
+// Every row of O and every log-sum-exp. A block takes 64 queries of a head and walks over the keys that they see, 64
+// at a time; a thread has 4 x 4 of the scores.
+extern "C" __global__ void __launch_bounds__(256)
+    attention_project(Call call, KeyFacts facts, u64 seed, Projection* result) {
+  __shared__ float queries[kDepth][kTile + 1], keys[kDepth][kTile + 1];
+  __shared__ double products[kLanes][kTile], square[kTile], most[kTile], query_square[kTile], query_most[kTile];
+  __shared__ Span spans[kTile];
+  const i64 tiles = (call.q_len + kTile - 1) / kTile, depth = call.k.columns;
+  const int own_row = static_cast<int>(threadIdx.x) / 16 * 4, own_key = static_cast<int>(threadIdx.x) % 16 * 4;
+  RowVerdict verdict{call, result};
+  for (i64 work = blockIdx.x; work < tiles * call.batch * call.heads; work += gridDim.x) {
+    const i64 first_query = work % tiles * kTile, head = work / tiles % call.heads, batch = work / tiles / call.heads;
+    const i64 kv_head = head / (call.heads / call.kv_heads);
+    __syncthreads();
+    for (int i = static_cast<int>(threadIdx.x); i < kTile; i += kThreads) {
+      const i64 query = first_query + i;
+      spans[i] = query < call.q_len ? keys_of(call, query) : Span{0, 0};
+      query_square[i] = query_most[i] = 0;
+      for (i64 c = 0; query < call.q_len && c < depth; ++c) {
+        const double value = load(call.q, query_row(call, batch, query, head), c);
+        query_square[i] += value * value;
+        query_most[i] = fmax(query_most[i], value * value);
+      }
+    }
+    __syncthreads();
+    Span all{call.k_len, 0};
+    for (const Span& span : spans) {
+      if (span.first == span.end) continue;
+      all.first = min(all.first, span.first);
+      all.end = max(all.end, span.end);
+    }
+    RowOfTile rows[4];
+    for (i64 first_key = all.first; first_key < all.end; first_key += kTile) {
+      float scores[4][4] = {};
+      for (i64 c0 = 0; c0 < depth; c0 += kDepth) {
+        __syncthreads();
+        for (int i = static_cast<int>(threadIdx.x); i < kTile * kDepth; i += kThreads) {
+          const int at = i / kDepth, c = i % kDepth;
+          const i64 query = first_query + at, key = first_key + at, column = c0 + c;
+          queries[c][at] = query < call.q_len && column < depth
+                               ? static_cast<float>(load(call.q, query_row(call, batch, query, head), column))
+                               : 0.0f;
+          keys[c][at] = key < all.end && column < depth
+                            ? static_cast<float>(load(call.k, key_row(call, batch, key, kv_head), column))
+                            : 0.0f;
+        }
+        if (c0 == 0 && threadIdx.x < kTile && first_key + threadIdx.x < all.end) {
+          const i64 row = key_row(call, batch, first_key + threadIdx.x, kv_head);
+          for (int lane = 0; lane < kLanes; ++lane) {
+            products[lane][threadIdx.x] = facts.products[lane * call.k.rows + row];
+          }
+          square[threadIdx.x] = facts.square[row];
+          most[threadIdx.x] = facts.most[row];
+        }
+        __syncthreads();
+#pragma unroll 8
+        for (int c = 0; c < kDepth; ++c) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+#pragma unroll
+            for (int j = 0; j < 4; ++j) scores[i][j] += queries[c][own_row + i] * keys[c][own_key + j];
+          }
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        RowOfTile& row = rows[i];
+        const Span span = spans[own_row + i];
+        double seen[4], largest = row.most;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const i64 key = first_key + own_key + j;
+          const bool sees = key >= span.first && key < span.end;
+          seen[j] = sees ? static_cast<double>(scores[i][j]) * call.scale : -infinity();
+          largest = fmax(largest, seen[j]);
+        }
+        largest = most_of_row(largest);
+        if (largest > row.most) row.rescale(largest);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          if (seen[j] == -infinity()) continue;
+          const double weight = exp(seen[j] - row.most);
+          double of_values = 0;
+#pragma unroll
+          for (int lane = 0; lane < kLanes; ++lane) {
+            const double product = products[lane][own_key + j];
+            row.products[lane] += weight * product;
+            of_values += product * product / kLanes;
+          }
+          row.sum += weight;
+          row.squares += weight * weight * of_values;
+          if (weight < half_ulp(call.o.type, 0.0) / half_ulp(call.o.type, 1.0)) row.of_steps += of_values;
+          row.largest = fmax(row.largest, fabs(seen[j]));
+          row.key_square = fmax(row.key_square, square[own_key + j]);
+          row.dot_squares = fmax(row.dot_squares, fmin(query_most[own_row + i] * square[own_key + j],
+                                                       query_square[own_row + i] * most[own_key + j]));
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      rows[i].add_up();
+      const i64 query = first_query + own_row + i, at = query_row(call, batch, query, head);
+      double found[kLanes] = {}, half_ulps = 0;
+      for (i64 c = threadIdx.x % 16; query < call.q_len && c < call.o.columns; c += 16) {
+        const double value = load(call.o, at, c), half = half_ulp(call.o.type, value);
+        for (int lane = 0; lane < kLanes; ++lane) found[lane] += sign_of(seed, c, lane) * value;
+        half_ulps += half * half;
+      }
+      for (double& product : found) product = sum_of_row(product);
+      half_ulps = sum_of_row(half_ulps);
+      if (threadIdx.x % 16 != 0 || query >= call.q_len) continue;
+      verdict.look_at_sum(rows[i], query_square[own_row + i], at,
+                          load(call.log_sum_exp, batch * call.heads + head, query));
+      verdict.look_at_products(rows[i], at, found, half_ulps);
+    }
+  }
+  add_to(result, verdict.squares, verdict.count);
+}
+
+}  // namespace ridge::attention_check
