@@ -86,6 +86,7 @@ struct DeviceCheck {
     std::int64_t first, count;
     double *value, *allowed, *variance, *shift;
     std::span<const record::Scalar> scalars = {};
+    void* scratch = nullptr;  // scratch_bytes of anything
   };
   std::function<std::vector<CheckLaunch>(const ReferenceRequest&)> reference;
 };

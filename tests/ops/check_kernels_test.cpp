@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "numerics/convert.h"
@@ -43,6 +44,7 @@ inline unsigned to_code(float, long long) { return 256; }
 #include "ops/symmetric_product/device_check.cu"
 #include "ops/attention/check_pairs.cuh"
 #include "ops/attention/device_check.cu"
+#include "ops/attention/backward/device_check.cu"
 // clang-format on
 
 namespace ridge::testing {
@@ -51,27 +53,36 @@ namespace {
 using numerics::Family;
 
 const Kernels& kernels() {
-  static const Kernels all = {{"product_signs", on_host(product_signs)},
-                              {"product_rows", on_host(product_rows)},
-                              {"product_columns", on_host(product_columns)},
-                              {"product_judge", on_host(product_judge)},
-                              {"product_samples", on_host(product_samples)},
-                              {"product_truncation", on_host(product_truncation)},
-                              {"product_reference", on_host(product_reference)},
-                              {"dequantize_elements", on_host(dequantize_elements)},
-                              {"dequantize_reference", on_host(dequantize_reference)},
-                              {"grouped_padded", on_host(grouped_padded)},
-                              {"grouped_padded_reference", on_host(grouped_padded_reference)},
-                              {"embedding_elements", on_host(embedding_elements)},
-                              {"embedding_reference", on_host(embedding_reference)},
-                              {"symmetric_pairs", on_host(symmetric_pairs)},
-                              {"symmetric_samples", on_host(symmetric_samples)},
-                              {"symmetric_reference", on_host(symmetric_reference)},
-                              {"attention_rows", on_host(attention_check::attention_rows)},
-                              {"attention_sums", on_host(attention_check::attention_sums)},
-                              {"attention_keys", on_host(attention_check::attention_keys)},
-                              {"attention_project", on_host(attention_check::attention_project)},
-                              {"attention_samples", on_host(attention_check::attention_samples)}};
+  static const Kernels all = {
+      {"product_signs", on_host(product_signs)},
+      {"product_rows", on_host(product_rows)},
+      {"product_columns", on_host(product_columns)},
+      {"product_judge", on_host(product_judge)},
+      {"product_samples", on_host(product_samples)},
+      {"product_truncation", on_host(product_truncation)},
+      {"product_reference", on_host(product_reference)},
+      {"dequantize_elements", on_host(dequantize_elements)},
+      {"dequantize_reference", on_host(dequantize_reference)},
+      {"grouped_padded", on_host(grouped_padded)},
+      {"grouped_padded_reference", on_host(grouped_padded_reference)},
+      {"embedding_elements", on_host(embedding_elements)},
+      {"embedding_reference", on_host(embedding_reference)},
+      {"symmetric_pairs", on_host(symmetric_pairs)},
+      {"symmetric_samples", on_host(symmetric_samples)},
+      {"symmetric_reference", on_host(symmetric_reference)},
+      {"attention_rows", on_host(attention_check::attention_rows)},
+      {"attention_sums", on_host(attention_check::attention_sums)},
+      {"attention_keys", on_host(attention_check::attention_keys)},
+      {"attention_project", on_host(attention_check::attention_project)},
+      {"attention_samples", on_host(attention_check::attention_samples)},
+      {"attention_backward_queries", on_host(attention_backward_check::attention_backward_queries)},
+      {"attention_backward_facts", on_host(attention_backward_check::attention_backward_facts)},
+      {"attention_backward_keys", on_host(attention_backward_check::attention_backward_keys)},
+      {"attention_backward_samples", on_host(attention_backward_check::attention_backward_samples)},
+      {"attention_backward_key_rows", on_host(attention_backward_check::attention_backward_key_rows)},
+      {"attention_backward_query_rows", on_host(attention_backward_check::attention_backward_query_rows)},
+      {"attention_backward_project", on_host(attention_backward_check::attention_backward_project)},
+      {"attention_backward_judge", on_host(attention_backward_check::attention_backward_judge)}};
   return all;
 }
 
@@ -144,8 +155,18 @@ class CheckKernelsOfACall : public ::testing::Test {
     Reference r{std::vector<double>(count), std::vector<double>(count), std::vector<double>(count),
                 std::vector<double>(count)};
     const std::vector<TensorView> views = after_.views_with_old(before_);
-    launch(op_->name, op_->device_check->reference({problem_, views, output, 0, rows, r.value.data(), r.allowed.data(),
-                                                    r.variance.data(), r.shift.data()}));
+    std::vector<double> scratch(op_->device_check->scratch_bytes(problem_) / sizeof(double) + 1, 1e300);
+    launch(op_->name, op_->device_check->reference({problem_,
+                                                    views,
+                                                    output,
+                                                    0,
+                                                    rows,
+                                                    r.value.data(),
+                                                    r.allowed.data(),
+                                                    r.variance.data(),
+                                                    r.shift.data(),
+                                                    {},
+                                                    scratch.data()}));
     return r;
   }
 
@@ -288,48 +309,107 @@ TEST_F(AttentionCheck, SeesErrorsThatAreTooLargeOnAverage) {
   EXPECT_GT(projection(), 1.0);
 }
 
+class AttentionBackwardCheck : public CheckKernelsOfACall {
+ protected:
+  static constexpr std::string_view kCase =
+      "attention_backward heads=4 kv_heads=2 q_len=140 k_len=140 dim=32 mask=causal keys_left=41";
+
+  // One output is that of other inputs, all else is right.
+  void swap_output(std::string_view output, std::string_view input,
+                   const std::function<void(std::vector<double>&)>& change) {
+    prepare(kCase, Family::kNormal);
+    std::map<std::string_view, std::vector<double>> right;
+    for (const std::string_view name : {"d_q", "d_k", "d_v"}) right[name] = values(name);
+    const std::vector<double> before = values(input);
+    std::vector<double> changed = before;
+    change(changed);
+    assign(input, changed);
+    computed_as(kCase);
+    assign(input, before);
+    for (const auto& [name, its] : right) {
+      if (name != output) assign(name, its);
+    }
+  }
+};
+
+TEST_F(AttentionBackwardCheck, SeesAMaskThatIsOffByOneInEachOutput) {
+  for (const std::string_view output : {"d_q", "d_k", "d_v"}) {
+    prepare(kCase, Family::kNormal);
+    ASSERT_LE(projection(), 1.0);
+    const std::vector<double> right[] = {values("d_q"), values("d_k"), values("d_v")};
+    computed_as("attention_backward heads=4 kv_heads=2 q_len=140 k_len=140 dim=32 mask=causal keys_left=42");
+    for (std::size_t i = 0; const std::string_view name : {"d_q", "d_k", "d_v"}) {
+      if (name != output) assign(name, right[i]);
+      ++i;
+    }
+    EXPECT_GT(projection(), 1.0) << output;
+  }
+}
+
+TEST_F(AttentionBackwardCheck, SeesQueriesThatAreMissingInTheSumsOfKeys) {
+  for (const std::string_view output : {"d_k", "d_v"}) {
+    swap_output(output, "d_o", [](std::vector<double>& d_o) {
+      std::fill(d_o.begin(), d_o.begin() + 4 * 32, 0.0);  // the first query
+    });
+    EXPECT_GT(projection(), 1.0) << output;
+  }
+}
+
+TEST_F(AttentionBackwardCheck, SeesAStaleLogSumExpAndAStaleOutput) {
+  for (const std::string_view input : {"log_sum_exp", "o"}) {
+    swap_output("d_q", input, [](std::vector<double>& values) {
+      std::for_each(values.end() - 32, values.end(), [](double& value) { value += 0.25; });
+    });
+    EXPECT_GT(projection(), 1.0) << input;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Cases, CheckKernels,
-    ::testing::Values("gemm_fp8 m=20 n=34 k=300 scaling=block layout=nt",
-                      "gemm_fp8 m=9 n=70 k=160 scaling=row sums=fast out=f32 layout=tn",
-                      "gemm_fp8 m=20 n=20 k=260 scaling=vector out=f32 accumulate=1",
-                      "gemm_fp8 m=10 n=66 k=100 scaling=mx sums=f32", "gemm_fp8 m=5 n=4 k=0 scaling=block",
-                      "gemm m=70 n=66 k=90 dtype=bf16 layout=nt bias=1 activation=gelu residual=1",
-                      "gemm m=6 n=64 k=40 dtype=f16 layout=tn batch=2 residual=1",
-                      "quantize rows=33 cols=140 scaling=1x128 copies=both",
-                      "quantize rows=40 cols=70 scaling=mx copies=both format=e5m2",
-                      "quantize rows=20 cols=70 scaling=tensor copies=column dtype=f32",
-                      "quantize rows=130 cols=40 scaling=128x128 copies=both rounding=stochastic",
-                      "quantize rows=20 cols=70 scaling=tensor amax=given copies=both",
-                      "grouped_quantize rows=150 cols=140 groups=3 copies=both",
-                      "grouped_quantize rows=70 cols=40 groups=5 align=16 scaling=row dtype=f32 offsets=i64",
-                      "grouped_quantize rows=70 cols=40 groups=4 align=32 scaling=mx copies=both format=e5m2",
-                      "grouped_quantize rows=130 cols=40 groups=2 scaling=128x128 copies=column rounding=stochastic",
-                      "grouped_quantize rows=20 cols=70 align=16 scaling=tensor amax=given copies=both dtype=f16",
-                      "activation_quantize rows=33 cols=140 scaling=1x128 copies=both",
-                      "activation_quantize rows=40 cols=70 scaling=mx copies=both format=e5m2 function=gelu",
-                      "activation_quantize rows=20 cols=70 scaling=row copies=column dtype=f32 probs=1 mask=1",
-                      "activation_quantize rows=130 cols=40 scaling=128x128 copies=both rounding=stochastic",
-                      "activation_quantize rows=37 cols=70 scale=even copies=both function=relu2 dtype=f16 gated=0",
-                      "activation_quantize rows=9 cols=70 scaling=tensor amax=given copies=both function=clamped_silu",
-                      "activation_quantize_backward rows=33 cols=70 scaling=1x128 copies=both",
-                      "activation_quantize_backward rows=40 cols=70 scaling=mx copies=both format=e5m2 function=gelu",
-                      "activation_quantize_backward rows=20 cols=70 scaling=row copies=column dtype=f32 probs=1 mask=1",
-                      "activation_quantize_backward rows=130 cols=20 scaling=128x128 copies=both rounding=stochastic",
-                      "activation_quantize_backward rows=37 cols=70 scale=even copies=both function=relu2 gated=0",
-                      "activation_quantize_backward rows=9 cols=70 scaling=tensor amax=given copies=both",
-                      "dequantize rows=20 cols=140 scaling=1x128", "dequantize rows=24 cols=70 scaling=mx dtype=f32",
-                      "dequantize rows=24 cols=70 scaling=tensor format=e5m2 dtype=f16",
-                      "embedding_backward tokens=70 vocabulary=9 cols=300",
-                      "embedding_backward tokens=1100 vocabulary=3 cols=40 dtype=f16 out=f32",
-                      "embedding_backward tokens=30 vocabulary=40 cols=20 accumulate=1 index=i32",
-                      "symmetric_product n=70 k=40 residual=1", "symmetric_product n=20 k=130 batch=3 layout=t out=f32",
-                      "symmetric_product n=66 k=30 dtype=f32 residual=1 batch=2",
-                      "symmetric_product n=5 k=0 residual=1 dtype=f16",
-                      "attention batch=2 heads=2 kv_heads=1 q_len=70 k_len=70 dim=40 mask=causal",
-                      "attention heads=2 kv_heads=2 q_len=9 k_len=150 dim=16 dtype=f16 keys_left=40 keys_right=3",
-                      "attention heads=1 kv_heads=1 q_len=80 k_len=20 dim=8 mask=causal",
-                      "attention heads=2 kv_heads=1 q_len=90 k_len=70 dim=24 documents=5 mask=causal"));
+    ::testing::Values(
+        "gemm_fp8 m=20 n=34 k=300 scaling=block layout=nt",
+        "gemm_fp8 m=9 n=70 k=160 scaling=row sums=fast out=f32 layout=tn",
+        "gemm_fp8 m=20 n=20 k=260 scaling=vector out=f32 accumulate=1", "gemm_fp8 m=10 n=66 k=100 scaling=mx sums=f32",
+        "gemm_fp8 m=5 n=4 k=0 scaling=block",
+        "gemm m=70 n=66 k=90 dtype=bf16 layout=nt bias=1 activation=gelu residual=1",
+        "gemm m=6 n=64 k=40 dtype=f16 layout=tn batch=2 residual=1",
+        "quantize rows=33 cols=140 scaling=1x128 copies=both",
+        "quantize rows=40 cols=70 scaling=mx copies=both format=e5m2",
+        "quantize rows=20 cols=70 scaling=tensor copies=column dtype=f32",
+        "quantize rows=130 cols=40 scaling=128x128 copies=both rounding=stochastic",
+        "quantize rows=20 cols=70 scaling=tensor amax=given copies=both",
+        "grouped_quantize rows=150 cols=140 groups=3 copies=both",
+        "grouped_quantize rows=70 cols=40 groups=5 align=16 scaling=row dtype=f32 offsets=i64",
+        "grouped_quantize rows=70 cols=40 groups=4 align=32 scaling=mx copies=both format=e5m2",
+        "grouped_quantize rows=130 cols=40 groups=2 scaling=128x128 copies=column rounding=stochastic",
+        "grouped_quantize rows=20 cols=70 align=16 scaling=tensor amax=given copies=both dtype=f16",
+        "activation_quantize rows=33 cols=140 scaling=1x128 copies=both",
+        "activation_quantize rows=40 cols=70 scaling=mx copies=both format=e5m2 function=gelu",
+        "activation_quantize rows=20 cols=70 scaling=row copies=column dtype=f32 probs=1 mask=1",
+        "activation_quantize rows=130 cols=40 scaling=128x128 copies=both rounding=stochastic",
+        "activation_quantize rows=37 cols=70 scale=even copies=both function=relu2 dtype=f16 gated=0",
+        "activation_quantize rows=9 cols=70 scaling=tensor amax=given copies=both function=clamped_silu",
+        "activation_quantize_backward rows=33 cols=70 scaling=1x128 copies=both",
+        "activation_quantize_backward rows=40 cols=70 scaling=mx copies=both format=e5m2 function=gelu",
+        "activation_quantize_backward rows=20 cols=70 scaling=row copies=column dtype=f32 probs=1 mask=1",
+        "activation_quantize_backward rows=130 cols=20 scaling=128x128 copies=both rounding=stochastic",
+        "activation_quantize_backward rows=37 cols=70 scale=even copies=both function=relu2 gated=0",
+        "activation_quantize_backward rows=9 cols=70 scaling=tensor amax=given copies=both",
+        "dequantize rows=20 cols=140 scaling=1x128", "dequantize rows=24 cols=70 scaling=mx dtype=f32",
+        "dequantize rows=24 cols=70 scaling=tensor format=e5m2 dtype=f16",
+        "embedding_backward tokens=70 vocabulary=9 cols=300",
+        "embedding_backward tokens=1100 vocabulary=3 cols=40 dtype=f16 out=f32",
+        "embedding_backward tokens=30 vocabulary=40 cols=20 accumulate=1 index=i32",
+        "symmetric_product n=70 k=40 residual=1", "symmetric_product n=20 k=130 batch=3 layout=t out=f32",
+        "symmetric_product n=66 k=30 dtype=f32 residual=1 batch=2", "symmetric_product n=5 k=0 residual=1 dtype=f16",
+        "attention batch=2 heads=2 kv_heads=1 q_len=70 k_len=70 dim=40 mask=causal",
+        "attention heads=2 kv_heads=2 q_len=9 k_len=150 dim=16 dtype=f16 keys_left=40 keys_right=3",
+        "attention heads=1 kv_heads=1 q_len=80 k_len=20 dim=8 mask=causal",
+        "attention heads=2 kv_heads=1 q_len=90 k_len=70 dim=24 documents=5 mask=causal",
+        "attention_backward batch=2 heads=2 kv_heads=1 q_len=70 k_len=70 dim=40 mask=causal",
+        "attention_backward heads=2 kv_heads=2 q_len=9 k_len=150 dim=16 dtype=f16 keys_left=40 keys_right=3",
+        "attention_backward heads=1 kv_heads=1 q_len=80 k_len=20 dim=8 mask=causal",
+        "attention_backward heads=2 kv_heads=1 q_len=90 k_len=70 dim=24 documents=5 mask=causal"));
 
 }  // namespace
 }  // namespace ridge::testing

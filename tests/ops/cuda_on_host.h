@@ -212,6 +212,7 @@ T atomicMax(T* at, std::type_identity_t<T> value) {
   return std::exchange(*at, std::max(*at, value));
 }
 inline double __longlong_as_double(long long bits) { return std::bit_cast<double>(bits); }
+inline long long __double_as_longlong(double value) { return std::bit_cast<long long>(value); }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
 template <class A, class B>

@@ -444,7 +444,7 @@ Verdict OutputVerifier::compare_output(const Call& call, std::size_t index, cons
     const std::int64_t rows = std::min(step, matrix.rows - first);
     for (const CheckLaunch& launch :
          check_.reference({*call.problem, operands, index, first, rows, values, values + chunk_, values + 2 * chunk_,
-                           values + 3 * chunk_, call.scalars})) {
+                           values + 3 * chunk_, call.scalars, scratch_.data()})) {
       RIDGE_CHECK_OK(checks_.run(launch, stream_));
     }
     if (first == 0) {

@@ -39,27 +39,47 @@ __device__ inline i64 key_row(const Call& call, i64 batch, i64 key, i64 kv_head)
 struct Span {
   i64 first, end;
 };
+// The packed document that a row is of; -1: of none. Of empty ones at one place it is the last.
+__device__ inline i64 document_of(const int* offsets, i64 documents, i64 row) {
+  i64 at = 0, end = documents + 1;  // offsets before `at` are not beyond the row, those from `end` on are
+  while (at < end) {
+    const i64 middle = (at + end) / 2;
+    if (offsets[middle] <= row) {
+      at = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return at == documents + 1 ? -1 : at - 1;
+}
+// The queries and keys of a document, or of a whole sequence.
+struct Document {
+  Span queries, keys;
+};
+__device__ inline Document document_at(const Call& call, i64 document) {
+  return {{call.q_offsets[document], call.q_offsets[document + 1]},
+          {call.k_offsets[document], call.k_offsets[document + 1]}};
+}
+__device__ inline Document sequence_of(const Call& call, const int* offsets, i64 row) {
+  if (offsets == nullptr) return {{0, call.q_len}, {0, call.k_len}};
+  const i64 document = document_of(offsets, call.documents, row);
+  return document < 0 ? Document{} : document_at(call, document);
+}
+
 // The keys that a query sees, among those of its batch element.
 __device__ inline Span keys_of(const Call& call, i64 query) {
-  i64 q_end = call.q_len, k_begin = 0, k_end = call.k_len;
-  if (call.q_offsets != nullptr) {
-    i64 at = 0, end = call.documents + 1;  // offsets before `at` are not beyond the query, those from `end` on are
-    while (at < end) {
-      const i64 middle = (at + end) / 2;
-      if (call.q_offsets[middle] <= query) {
-        at = middle + 1;
-      } else {
-        end = middle;
-      }
-    }
-    if (at == 0 || at == call.documents + 1) return {0, 0};  // of no document
-    q_end = call.q_offsets[at];
-    k_begin = call.k_offsets[at - 1];
-    k_end = call.k_offsets[at];
-  }
-  const i64 place = query + k_end - q_end;
-  const i64 first = call.left < 0 ? k_begin : max(k_begin, place - call.left);
-  const i64 end = call.right < 0 ? k_end : min(k_end, place + call.right + 1);
+  const Document own = sequence_of(call, call.q_offsets, query);
+  const i64 place = query + own.keys.end - own.queries.end;
+  const i64 first = call.left < 0 ? own.keys.first : max(own.keys.first, place - call.left);
+  const i64 end = call.right < 0 ? own.keys.end : min(own.keys.end, place + call.right + 1);
+  return {first, max(first, end)};
+}
+// The queries that see a key.
+__device__ inline Span queries_of(const Call& call, i64 key) {
+  const Document own = sequence_of(call, call.k_offsets, key);
+  const i64 place = key + own.queries.end - own.keys.end;  // of the query that has the key at its place
+  const i64 first = call.right < 0 ? own.queries.first : max(own.queries.first, place - call.right);
+  const i64 end = call.left < 0 ? own.queries.end : min(own.queries.end, place + call.left + 1);
   return {first, max(first, end)};
 }
 

@@ -14,6 +14,7 @@ enum OperandAt : std::size_t { kQ, kK, kV, kO, kLogSumExp, kGradO };
 
 Result<Call> make_call(const Args& args);
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
+std::shared_ptr<const DeviceCheck> device_check();
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);

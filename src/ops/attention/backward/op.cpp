@@ -91,6 +91,7 @@ Operator describe() {
   op.spot_check = [](const Problem& problem, const Arguments& arguments, std::uint64_t) {
     return spot_check_by_reference(problem, arguments, reference);
   };
+  op.device_check = device_check();
   op.cost = cost;
   op.cases = cases;
   op.vary = vary;

@@ -1,0 +1,585 @@
+// Checks of attention's backward on the GPU, sharing no code with any kernel that is measured:
+//
+//   attention_backward_project   every row of dQ, dK and dV under four secret sign vectors, as in dk r = scale sum_i
+//                                ds_i (q_i r): scores and dO V^T are made again in fp32, tile by tile, the rest in fp64
+//   attention_backward_samples   rows of dQ at secret places, element by element, in fp64 throughout
+//   attention_backward_facts     what the rows of a query have in common, for
+//   attention_backward_queries   every element of dQ, and
+//   attention_backward_keys      of dK or dV with what it may be off by, as ops/attention/backward/reference.cpp has
+//                                it, for the full compare
+//
+// check_numbers.cuh and check_pairs.cuh come before this.
+namespace ridge::attention_backward_check {
+
+using namespace ridge::attention_check;
+
+struct BackwardCall {
+  Call forward;
+  Matrix d_o, d_q, d_k, d_v;
+};
+
+// What a query's weights have in common.
+struct QueryFacts {
+  double log_sum_exp, delta, delta_size, delta_variance;
+  double of_weight;  // what a weight may be off by, relative to itself, but for its rounding
+  double score_variance;
+};
+
+// A number that is multiplied by an element of a row: how far off it may be, its squared error that no other number of
+// the sum shares, and the number itself where a kernel may have 0 for its exponential.
+struct Factor {
+  double value, error, variance, lost;
+};
+// One output element.
+struct FactorSum {
+  double value = 0, magnitude = 0, error = 0, variance = 0, lost = 0;
+
+  __device__ void add(const Factor& factor, double element) {
+    const double term = factor.value * element;
+    value += term;
+    magnitude += fabs(term);
+    error += factor.error * fabs(element);
+    variance += factor.variance * element * element;
+    lost += factor.lost * element;
+  }
+};
+struct GradientElement {
+  double value, allowed, variance, shift;
+};
+struct GradientArrays {
+  double *value, *allowed, *variance, *shift;
+
+  __device__ void put(i64 at, const GradientElement& element) const {
+    value[at] = element.value;
+    allowed[at] = element.allowed;
+    variance[at] = element.variance;
+    shift[at] = element.shift;
+  }
+};
+
+// How numbers of the dtype round.
+struct Rounding {
+  double relative, least;  // unit roundoff; half the step of the smallest numbers
+
+  __device__ explicit Rounding(i64 type) : relative(half_ulp(type, 1.0)), least(half_ulp(type, 0.0)) {}
+  // The squared error of rounding a number that is below the normal ones to the smallest step.
+  [[nodiscard]] __device__ double of_step(double x) const {
+    return x != 0 && fabs(x) < least / relative ? least * least / 3 : 0.0;
+  }
+};
+
+__device__ inline double weight_of(double score, double log_sum_exp) {
+  return log_sum_exp == -infinity() ? 0.0 : exp(score - log_sum_exp);
+}
+
+// The weight of a pair and what its gradient multiplies by.
+struct PairFactors {
+  Factor weight, slope;
+
+  __device__ PairFactors(const QueryFacts& query, const Dot& score, const Dot& product, double scale, i64 columns,
+                         const Rounding& to) {
+    const double r = to.relative, least = fmax(to.least, kNormal);
+    const double noise = r * r / 6 + 2 * query.score_variance;
+    const double p = weight_of(score.sum * scale, query.log_sum_exp), difference = product.sum - query.delta;
+    const double ds = p * difference;
+    const double of_product = 16 * kUnit * sqrt(static_cast<double>(columns)) * (product.size + query.delta_size);
+    const bool lost = p < kNormal;
+    weight = {p, p * (query.of_weight + r) + least, p * p * noise + to.of_step(p), lost ? p : 0.0};
+    slope = {ds, fabs(ds) * (query.of_weight + r + 4 * kUnit) + p * of_product + kNormal * fabs(difference) + least,
+             ds * ds * noise + p * p * (product.variance(columns) + query.delta_variance) + to.of_step(ds),
+             lost ? ds : 0.0};
+  }
+};
+
+__device__ inline GradientElement finish(const FactorSum& sum, double factor, i64 terms, i64 type) {
+  const double length = 8 * kUnit * sqrt(static_cast<double>(max(terms, 1ll)));
+  const double value = factor * sum.value, size = fabs(value);
+  const bool finite = isfinite(value) && isfinite(sum.error) && isfinite(sum.variance);
+  const double bound = finite ? factor * (sum.error + length * sum.magnitude) : 0.0;
+  const double half = half_ulp(type, isfinite(value) ? size + bound : 0.0);
+  const double lost = finite ? factor * fabs(sum.lost) : 0.0;
+  return {value, bound + half, (finite ? factor * factor * sum.variance : 0.0) + lost * lost + half * half / 3,
+          isfinite(value) ? half_ulp(type, 1.0) * size + lost : 0.0};  // equal factors all round the same way
+}
+
+// Memory that a block shares while it works on a row. `x` and `y` are the two rows that pairs are made with.
+struct PairMemory {
+  double x[kMostColumns], y[kMostColumns];
+  Factor factors[kThreads];
+  double weights[kThreads];
+  double magnitude[kThreads], largest[kThreads], variance[kThreads];
+};
+
+// By a block, of the query whose row of q is in `x` and whose row of dO is in `y`.
+__device__ inline QueryFacts facts_of(const BackwardCall& call, const Place& at, const Span& keys, PairMemory& memory) {
+  const Call& f = call.forward;
+  double magnitude = 0, largest = 0, variance = 0;
+  for (i64 j = keys.first + threadIdx.x; j < keys.end; j += kThreads) {
+    const Dot dot = dot_of(memory.x, f.k, key_row(f, at.batch, j, at.kv_head));
+    const double score = dot.sum * f.scale;
+    if (!isfinite(score)) continue;
+    magnitude = fmax(magnitude, dot.size * f.scale);
+    largest = fmax(largest, fabs(score));
+    variance = fmax(variance, dot.variance(f.k.columns) * f.scale * f.scale + kUnit * kUnit * score * score * 2 / 3);
+  }
+  memory.magnitude[threadIdx.x] = magnitude;
+  memory.largest[threadIdx.x] = largest;
+  memory.variance[threadIdx.x] = variance;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    const int i = static_cast<int>(threadIdx.x);
+    if (i >= half) continue;
+    memory.magnitude[i] = fmax(memory.magnitude[i], memory.magnitude[i + half]);
+    memory.largest[i] = fmax(memory.largest[i], memory.largest[i + half]);
+    memory.variance[i] = fmax(memory.variance[i], memory.variance[i + half]);
+  }
+  __syncthreads();
+  const Dot delta = dot_of(memory.y, f.o, query_row(f, at.batch, at.query, at.head));
+  const double log_sum = load(f.log_sum_exp, at.batch * f.heads + at.head, at.query);
+  const double shift = isfinite(log_sum) ? fabs(log_sum) : 0.0;
+  const double sums = 16 * kUnit * sqrt(static_cast<double>(f.k.columns));
+  QueryFacts facts;
+  facts.log_sum_exp = log_sum;
+  facts.delta = delta.sum;
+  facts.delta_size = delta.size;
+  facts.delta_variance = delta.variance(f.v.columns);
+  facts.of_weight = 2 * (sums * memory.magnitude[0] + 0x1p-20 * (1 + memory.largest[0] + shift));
+  facts.score_variance = memory.variance[0] + kUnit * kUnit * shift * shift;
+  return facts;
+}
+
+__device__ inline void read_query(const BackwardCall& call, i64 row, PairMemory& memory) {
+  __syncthreads();  // the row before is done with
+  read_row(call.forward.q, row, memory.x);
+  read_row(call.d_o, row, memory.y);
+  __syncthreads();
+}
+
+// By a block: thread c has column c of a row of dQ.
+__device__ inline GradientElement query_element(const BackwardCall& call, const Place& at, const Span& keys,
+                                                const QueryFacts& facts, PairMemory& memory) {
+  const Call& f = call.forward;
+  const Rounding rounding(f.q.type);
+  const i64 column = threadIdx.x;
+  FactorSum sum;
+  double weighted = 0;  // sum of p k, which an error of delta is multiplied by
+  for (i64 first = keys.first; first < keys.end; first += kThreads) {
+    const i64 j = first + threadIdx.x;
+    __syncthreads();
+    if (j < keys.end) {
+      const i64 row = key_row(f, at.batch, j, at.kv_head);
+      const PairFactors pair(facts, dot_of(memory.x, f.k, row), dot_of(memory.y, f.v, row), f.scale, f.v.columns,
+                             rounding);
+      memory.factors[threadIdx.x] = pair.slope;
+      memory.weights[threadIdx.x] = pair.weight.value;
+    }
+    __syncthreads();
+    if (column >= f.k.columns) continue;
+    const int count = static_cast<int>(min(static_cast<i64>(kThreads), keys.end - first));
+    for (int i = 0; i < count; ++i) {
+      const double element = load(f.k, key_row(f, at.batch, first + i, at.kv_head), column);
+      sum.add(memory.factors[i], element);
+      weighted += memory.weights[i] * element;
+    }
+  }
+  // Errors that all keys of a query have in common.
+  sum.variance += sum.value * sum.value * facts.score_variance + weighted * weighted * facts.delta_variance;
+  return finish(sum, f.scale, f.k_len, f.q.type);
+}
+
+// ---- Projections
+
+// Of every row of k and v, arrays over those rows; [kLanes] of `products`, k r.
+struct BackwardKeys {
+  double *products, *k_square, *k_most, *v_square, *v_most;
+  double *head_square, *head_most;  // the largest of a head of a batch element
+};
+// Of every row of q: q r and dO r, the largest of the squares of dO and their sum, and what a gradient needs.
+struct BackwardQueries {
+  double *q_products, *d_o_products, *d_o_square, *d_o_most, *delta, *delta_variance, *score_variance;
+  double *sums, *variances;  // of dq r, [kLanes] of the first; zeros to begin with
+};
+
+__device__ inline void raise(double* at, double value) {
+  // Numbers from 0 on are ordered as their bits.
+  atomicMax(reinterpret_cast<u64*>(at), static_cast<u64>(__double_as_longlong(value)));
+}
+
+// A row of a gradient against what it should be under the sign vectors.
+__device__ inline void judge_row(const Matrix& found, i64 row, u64 seed, const double* expected, i64 stride,
+                                 double factor, double variance, Projection* result, double& squares, double& count) {
+  const int lane_of_warp = static_cast<int>(threadIdx.x) % 32;
+  const double r = half_ulp(found.type, 1.0);
+  double sums[kLanes] = {}, half_ulps = 0;
+  for (i64 c = lane_of_warp; c < found.columns; c += 32) {
+    const double value = load(found, row, c), half = half_ulp(found.type, value);
+    for (int lane = 0; lane < kLanes; ++lane) sums[lane] += sign_of(seed, c, lane) * value;
+    half_ulps += half * half;
+  }
+  for (int offset = 16; offset > 0; offset >>= 1) {
+    for (double& sum : sums) sum += __shfl_xor_sync(~0u, sum, offset);
+    half_ulps += __shfl_xor_sync(~0u, half_ulps, offset);
+  }
+  if (lane_of_warp != 0) return;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const double value = factor * expected[lane * stride], residual = fabs(sums[lane] - value);
+    const double all = factor * factor * variance + r * r / 6 * value * value + half_ulps / 3 + 0x1p-300;
+    if (!isfinite(residual) || !isfinite(all)) {
+      atomicAdd(&result->not_finite, 1ull);
+      continue;
+    }
+    note_worst(result, residual / (kSigmas * sqrt(all)), row);
+    squares += residual * residual / all;
+    count += 1;
+  }
+}
+
+// Rows `first` .. `first` + `count` of dQ; a block for each.
+extern "C" __global__ void __launch_bounds__(256, 1)
+    attention_backward_queries(BackwardCall call, i64 first, i64 count, GradientArrays to) {
+  __shared__ PairMemory memory;
+  for (i64 row = blockIdx.x; row < count; row += gridDim.x) {
+    const Place at = place_of_row(call.forward, first + row);
+    const Span keys = keys_of(call.forward, at.query);
+    read_query(call, first + row, memory);
+    const QueryFacts facts = facts_of(call, at, keys, memory);
+    const GradientElement element = query_element(call, at, keys, facts, memory);
+    if (threadIdx.x < call.d_q.columns) to.put(row * call.d_q.columns + threadIdx.x, element);
+  }
+}
+
+// Of every query; a block for each.
+extern "C" __global__ void __launch_bounds__(256, 1) attention_backward_facts(BackwardCall call, QueryFacts* to) {
+  __shared__ PairMemory memory;
+  for (i64 row = blockIdx.x; row < call.forward.q.rows; row += gridDim.x) {
+    const Place at = place_of_row(call.forward, row);
+    read_query(call, row, memory);
+    const QueryFacts facts = facts_of(call, at, keys_of(call.forward, at.query), memory);
+    if (threadIdx.x == 0) to[row] = facts;
+  }
+}
+
+// Rows `first` .. `first` + `count` of dV, or of dK; a block for each, thread c has column c.
+extern "C" __global__ void __launch_bounds__(256, 1)
+    attention_backward_keys(BackwardCall call, const QueryFacts* facts, i64 of_values, i64 first, i64 count,
+                            GradientArrays to) {
+  __shared__ PairMemory memory;
+  const Call& f = call.forward;
+  const Rounding rounding(f.q.type);
+  const Matrix& other = of_values != 0 ? call.d_o : f.q;
+  const i64 group = f.heads / f.kv_heads, column = threadIdx.x;
+  for (i64 row = blockIdx.x; row < count; row += gridDim.x) {
+    const i64 kv_head = (first + row) % f.kv_heads, position = (first + row) / f.kv_heads;
+    const i64 batch = position / f.k_len;
+    const Span queries = queries_of(f, position % f.k_len);
+    __syncthreads();
+    read_row(f.k, first + row, memory.x);
+    read_row(f.v, first + row, memory.y);
+    FactorSum sum;
+    for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+      for (i64 begin = queries.first; begin < queries.end; begin += kThreads) {
+        __syncthreads();
+        if (begin + threadIdx.x < queries.end) {
+          const i64 query = query_row(f, batch, begin + threadIdx.x, head);
+          const PairFactors pair(facts[query], dot_of(memory.x, f.q, query), dot_of(memory.y, call.d_o, query), f.scale,
+                                 f.v.columns, rounding);
+          memory.factors[threadIdx.x] = of_values != 0 ? pair.weight : pair.slope;
+        }
+        __syncthreads();
+        if (column >= other.columns) continue;
+        const int seen = static_cast<int>(min(static_cast<i64>(kThreads), queries.end - begin));
+        for (int i = 0; i < seen; ++i) {
+          sum.add(memory.factors[i], load(other, query_row(f, batch, begin + i, head), column));
+        }
+      }
+    }
+    if (column < other.columns) {
+      to.put(row * other.columns + column, finish(sum, of_values != 0 ? 1.0 : f.scale, f.q_len * group, f.q.type));
+    }
+  }
+}
+
+// `count` rows of dQ at secret places.
+extern "C" __global__ void __launch_bounds__(256, 1)
+    attention_backward_samples(BackwardCall call, i64 count, u64 seed, Projection* result) {
+  __shared__ PairMemory memory;
+  double squares = 0, seen = 0;
+  for (i64 sample = blockIdx.x; sample < count; sample += gridDim.x) {
+    const i64 row = static_cast<i64>(mix(seed ^ mix(static_cast<u64>(sample))) % static_cast<u64>(call.d_q.rows));
+    const Place at = place_of_row(call.forward, row);
+    const Span keys = keys_of(call.forward, at.query);
+    read_query(call, row, memory);
+    const QueryFacts facts = facts_of(call, at, keys, memory);
+    const GradientElement want = query_element(call, at, keys, facts, memory);
+    if (threadIdx.x >= call.d_q.columns) continue;
+    const double error = fabs(load(call.d_q, row, threadIdx.x) - want.value);
+    if (!isfinite(error)) {
+      atomicAdd(&result->not_finite, 1ull);
+      continue;
+    }
+    note_worst(result, error / want.allowed, row);
+    squares += error * error / want.variance;
+    seen += 1;
+  }
+  add_to(result, squares, seen);
+}
+
+// What projections know beforehand of every row of k and v; a warp for each.
+extern "C" __global__ void __launch_bounds__(256)
+    attention_backward_key_rows(BackwardCall call, BackwardKeys to, u64 seed) {
+  const Call& f = call.forward;
+  const i64 lane_of_warp = threadIdx.x % 32, rows = f.k.rows;
+  for (i64 row = blockIdx.x * static_cast<i64>(kWarps) + threadIdx.x / 32; row < rows;
+       row += gridDim.x * static_cast<i64>(kWarps)) {
+    double products[kLanes] = {}, k_square = 0, k_most = 0, v_square = 0, v_most = 0;
+    for (i64 c = lane_of_warp; c < f.k.columns; c += 32) {
+      const double value = load(f.k, row, c);
+      for (int lane = 0; lane < kLanes; ++lane) products[lane] += sign_of(seed, c, lane) * value;
+      k_square += value * value;
+      k_most = fmax(k_most, value * value);
+    }
+    for (i64 c = lane_of_warp; c < f.v.columns; c += 32) {
+      const double value = load(f.v, row, c);
+      v_square += value * value;
+      v_most = fmax(v_most, value * value);
+    }
+    for (int offset = 16; offset > 0; offset >>= 1) {
+      for (double& product : products) product += __shfl_xor_sync(~0u, product, offset);
+      k_square += __shfl_xor_sync(~0u, k_square, offset);
+      v_square += __shfl_xor_sync(~0u, v_square, offset);
+      k_most = fmax(k_most, __shfl_xor_sync(~0u, k_most, offset));
+      v_most = fmax(v_most, __shfl_xor_sync(~0u, v_most, offset));
+    }
+    if (lane_of_warp != 0) continue;
+    for (int lane = 0; lane < kLanes; ++lane) to.products[lane * rows + row] = products[lane];
+    to.k_square[row] = k_square;
+    to.k_most[row] = k_most;
+    to.v_square[row] = v_square;
+    to.v_most[row] = v_most;
+    const i64 head = row / f.kv_heads / f.k_len * f.kv_heads + row % f.kv_heads;
+    if (isfinite(k_square)) {
+      raise(to.head_square + head, k_square);
+      raise(to.head_most + head, k_most);
+    }
+  }
+}
+
+// And of every row of q and dO, behind the rows of k.
+extern "C" __global__ void __launch_bounds__(256)
+    attention_backward_query_rows(BackwardCall call, BackwardKeys keys, BackwardQueries to, u64 seed) {
+  const Call& f = call.forward;
+  const i64 lane_of_warp = threadIdx.x % 32, rows = f.q.rows;
+  for (i64 row = blockIdx.x * static_cast<i64>(kWarps) + threadIdx.x / 32; row < rows;
+       row += gridDim.x * static_cast<i64>(kWarps)) {
+    double q_products[kLanes] = {}, d_o_products[kLanes] = {}, q_square = 0, q_most = 0, d_o_square = 0, d_o_most = 0;
+    Dot delta;
+    for (i64 c = lane_of_warp; c < f.q.columns; c += 32) {
+      const double value = load(f.q, row, c);
+      for (int lane = 0; lane < kLanes; ++lane) q_products[lane] += sign_of(seed, c, lane) * value;
+      q_square += value * value;
+      q_most = fmax(q_most, value * value);
+    }
+    for (i64 c = lane_of_warp; c < f.v.columns; c += 32) {
+      const double value = load(call.d_o, row, c);
+      for (int lane = 0; lane < kLanes; ++lane) d_o_products[lane] += sign_of(seed, c, lane) * value;
+      d_o_square += value * value;
+      d_o_most = fmax(d_o_most, value * value);
+      delta.add(value, load(f.o, row, c));
+    }
+    for (int offset = 16; offset > 0; offset >>= 1) {
+      for (double& product : q_products) product += __shfl_xor_sync(~0u, product, offset);
+      for (double& product : d_o_products) product += __shfl_xor_sync(~0u, product, offset);
+      q_square += __shfl_xor_sync(~0u, q_square, offset);
+      d_o_square += __shfl_xor_sync(~0u, d_o_square, offset);
+      delta.sum += __shfl_xor_sync(~0u, delta.sum, offset);
+      delta.squares += __shfl_xor_sync(~0u, delta.squares, offset);
+      q_most = fmax(q_most, __shfl_xor_sync(~0u, q_most, offset));
+      d_o_most = fmax(d_o_most, __shfl_xor_sync(~0u, d_o_most, offset));
+    }
+    if (lane_of_warp != 0) continue;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      to.q_products[lane * rows + row] = q_products[lane];
+      to.d_o_products[lane * rows + row] = d_o_products[lane];
+    }
+    to.d_o_square[row] = d_o_square;
+    to.d_o_most[row] = d_o_most;
+    to.delta[row] = delta.sum;
+    to.delta_variance[row] = delta.variance(f.v.columns);
+    // Of scores as large as they can be.
+    const Place at = place_of_row(f, row);
+    const i64 head = at.batch * f.kv_heads + at.kv_head;
+    const double score = sqrt(q_square * keys.head_square[head]);
+    Dot largest;
+    largest.sum = score;
+    largest.squares = fmin(q_most * keys.head_square[head], q_square * keys.head_most[head]);
+    const double shift = load(f.log_sum_exp, at.batch * f.heads + at.head, at.query);
+    to.score_variance[row] =
+        f.scale * f.scale * (largest.variance(f.k.columns) + kUnit * kUnit * score * score * 2 / 3) +
+        (isfinite(shift) ? kUnit * kUnit * shift * shift : 0.0);
+  }
+}
+
+// Every row of dK and dV, and the sums of dQ. A block takes 64 keys of a head and walks over the queries that see
+// them, 64 at a time; a thread has 4 x 4 of the pairs.
+extern "C" __global__ void __launch_bounds__(256, 1)
+    attention_backward_project(BackwardCall call, BackwardKeys keys, BackwardQueries queries, u64 seed,
+                               Projection* result) {
+  __shared__ float left[kDepth][kTile + 1], right[kDepth][kTile + 1];
+  __shared__ double k_products[kLanes][kTile], v_square[kTile], v_most[kTile];
+  __shared__ double q_products[kLanes][kTile], d_o_products[kLanes][kTile];
+  __shared__ double d_o_square[kTile], d_o_most[kTile], delta[kTile], delta_variance[kTile], score_variance[kTile],
+      log_sum_exp[kTile];
+  __shared__ double sums[2][kLanes][kTile], variances[2][kTile];  // of dK and dV
+  __shared__ Span spans[kTile];
+  const Call& f = call.forward;
+  const Rounding rounding(f.q.type);
+  const i64 tiles = (f.k_len + kTile - 1) / kTile, group = f.heads / f.kv_heads;
+  const int thread = static_cast<int>(threadIdx.x), own_query = thread / 16 * 4, own_key = thread % 16 * 4;
+  double squares = 0, count = 0;
+  for (i64 work = blockIdx.x; work < tiles * f.batch * f.kv_heads; work += gridDim.x) {
+    const i64 first_key = work % tiles * kTile, kv_head = work / tiles % f.kv_heads, batch = work / tiles / f.kv_heads;
+    __syncthreads();
+    for (int i = thread; i < kTile; i += kThreads) {
+      const bool there = first_key + i < f.k_len;
+      const i64 row = key_row(f, batch, first_key + i, kv_head);
+      for (int lane = 0; lane < kLanes; ++lane) {
+        k_products[lane][i] = there ? keys.products[lane * f.k.rows + row] : 0;
+        sums[0][lane][i] = sums[1][lane][i] = 0;
+      }
+      v_square[i] = there ? keys.v_square[row] : 0;
+      v_most[i] = there ? keys.v_most[row] : 0;
+      variances[0][i] = variances[1][i] = 0;
+      spans[i] = there ? queries_of(f, first_key + i) : Span{0, 0};
+    }
+    __syncthreads();
+    Span all{f.q_len, 0};
+    for (const Span& span : spans) {
+      if (span.first == span.end) continue;
+      all.first = min(all.first, span.first);
+      all.end = max(all.end, span.end);
+    }
+    double of_keys[2][kLanes][4] = {}, of_variances[2][4] = {};
+    for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+      for (i64 first_query = all.first; first_query < all.end; first_query += kTile) {
+        float products[2][4][4] = {};  // scores, and dO V^T
+#pragma unroll 1
+        for (int which = 0; which < 2; ++which) {
+          const Matrix& x = which == 0 ? f.q : call.d_o;
+          const Matrix& y = which == 0 ? f.k : f.v;
+          float sum[4][4] = {};
+          for (i64 c0 = 0; c0 < x.columns; c0 += kDepth) {
+            __syncthreads();
+            for (int i = thread; i < kTile * kDepth; i += kThreads) {
+              const int at = i / kDepth, c = i % kDepth;
+              const i64 query = first_query + at, key = first_key + at, column = c0 + c;
+              left[c][at] = query < all.end && column < x.columns
+                                ? static_cast<float>(load(x, query_row(f, batch, query, head), column))
+                                : 0.0f;
+              right[c][at] = key < f.k_len && column < x.columns
+                                 ? static_cast<float>(load(y, key_row(f, batch, key, kv_head), column))
+                                 : 0.0f;
+            }
+            if (which == 0 && c0 == 0 && thread < kTile && first_query + thread < all.end) {
+              const i64 query = first_query + thread, row = query_row(f, batch, query, head);
+              for (int lane = 0; lane < kLanes; ++lane) {
+                q_products[lane][thread] = queries.q_products[lane * f.q.rows + row];
+                d_o_products[lane][thread] = queries.d_o_products[lane * f.q.rows + row];
+              }
+              d_o_square[thread] = queries.d_o_square[row];
+              d_o_most[thread] = queries.d_o_most[row];
+              delta[thread] = queries.delta[row];
+              delta_variance[thread] = queries.delta_variance[row];
+              score_variance[thread] = queries.score_variance[row];
+              log_sum_exp[thread] = load(f.log_sum_exp, batch * f.heads + head, query);
+            }
+            __syncthreads();
+#pragma unroll 8
+            for (int c = 0; c < kDepth; ++c) {
+#pragma unroll
+              for (int i = 0; i < 4; ++i) {
+#pragma unroll
+                for (int j = 0; j < 4; ++j) sum[i][j] += left[c][own_query + i] * right[c][own_key + j];
+              }
+            }
+          }
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+#pragma unroll
+            for (int j = 0; j < 4; ++j) (which == 0 ? products[0] : products[1])[i][j] = sum[i][j];
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int q = own_query + i;
+          const i64 query = first_query + q;
+          const double noise = rounding.relative * rounding.relative / 6 + 4 * score_variance[q];
+          double of_query[kLanes] = {}, of_variance = 0, of_delta = 0;
+#pragma unroll
+          for (int j = 0; j < 4; ++j) {
+            const int k = own_key + j;
+            if (query < spans[k].first || query >= spans[k].end) continue;
+            const double p = weight_of(static_cast<double>(products[0][i][j]) * f.scale, log_sum_exp[q]);
+            const double product = products[1][i][j], ds = p * (product - delta[q]);
+            Dot of_product;
+            of_product.sum = product;
+            of_product.squares = fmin(d_o_most[q] * v_square[k], d_o_square[q] * v_most[k]);
+            const double p_variance = p * p * noise + rounding.of_step(p);
+            const double ds_variance = ds * ds * noise +
+                                       p * p * (2 * of_product.variance(f.v.columns) + delta_variance[q]) +
+                                       rounding.of_step(ds);
+            double k_squares = 0, q_squares = 0, d_o_squares = 0;
+#pragma unroll
+            for (int lane = 0; lane < kLanes; ++lane) {
+              const double of_k = k_products[lane][k], of_q = q_products[lane][q], of_d_o = d_o_products[lane][q];
+              of_query[lane] += ds * of_k;
+              of_keys[0][lane][j] += ds * of_q;
+              of_keys[1][lane][j] += p * of_d_o;
+              k_squares += of_k * of_k / kLanes;
+              q_squares += of_q * of_q / kLanes;
+              d_o_squares += of_d_o * of_d_o / kLanes;
+            }
+            of_variance += ds_variance * k_squares;
+            of_delta += p * k_squares;
+            of_variances[0][j] += ds_variance * q_squares;
+            of_variances[1][j] += p_variance * d_o_squares;
+          }
+          of_variance = sum_of_row(of_variance + of_delta * delta_variance[q]);
+          for (double& sum : of_query) sum = sum_of_row(sum);
+          if (own_key != 0 || query >= all.end) continue;
+          const i64 row = query_row(f, batch, query, head);
+          for (int lane = 0; lane < kLanes; ++lane) atomicAdd(&queries.sums[lane * f.q.rows + row], of_query[lane]);
+          atomicAdd(&queries.variances[row], of_variance);
+        }
+      }
+    }
+    for (int output = 0; output < 2; ++output) {
+      for (int j = 0; j < 4; ++j) {
+        for (int lane = 0; lane < kLanes; ++lane) {
+          atomicAdd(&sums[output][lane][own_key + j], of_keys[output][lane][j]);
+        }
+        atomicAdd(&variances[output][own_key + j], of_variances[output][j]);
+      }
+    }
+    __syncthreads();
+    for (int i = thread / 32; i < kTile && first_key + i < f.k_len; i += kWarps) {
+      const i64 row = key_row(f, batch, first_key + i, kv_head);
+      judge_row(call.d_k, row, seed, &sums[0][0][i], kTile, f.scale, variances[0][i], result, squares, count);
+      judge_row(call.d_v, row, seed, &sums[1][0][i], kTile, 1.0, variances[1][i], result, squares, count);
+    }
+  }
+  add_to(result, squares, count);
+}
+
+// Every row of dQ, from the sums of attention_backward_project; a warp for each.
+extern "C" __global__ void __launch_bounds__(256)
+    attention_backward_judge(BackwardCall call, BackwardQueries queries, u64 seed, Projection* result) {
+  double squares = 0, count = 0;
+  for (i64 row = blockIdx.x * static_cast<i64>(kWarps) + threadIdx.x / 32; row < call.d_q.rows;
+       row += gridDim.x * static_cast<i64>(kWarps)) {
+    judge_row(call.d_q, row, seed, queries.sums + row, call.d_q.rows, call.forward.scale, queries.variances[row],
+              result, squares, count);
+  }
+  add_to(result, squares, count);
+}
+
+}  // namespace ridge::attention_backward_check

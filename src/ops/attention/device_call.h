@@ -1,0 +1,40 @@
+// The operands of a call as check kernels read them: Call of check_pairs.cuh.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "ops/attention/attention.h"
+#include "ops/device_check.h"
+
+namespace ridge::ops::attention {
+
+struct DeviceCall {
+  DeviceMatrix q, k, v, o, log_sum_exp;
+  const void *q_offsets = nullptr, *k_offsets = nullptr;
+  std::int64_t documents = 0;
+  std::int64_t batch = 0, heads = 0, kv_heads = 0, q_len = 0, k_len = 0;
+  std::int64_t left = 0, right = 0;
+  double scale = 0;
+};
+DeviceCall device_call(const Problem& problem, const Arguments& arguments);
+
+// A struct of 8-byte members as an argument of a launch.
+template <class Struct>
+CheckLaunch::Argument words_of(const Struct& of) {
+  static_assert(std::is_trivially_copyable_v<Struct> && sizeof(Struct) % 8 == 0);
+  std::vector<std::uint64_t> words(sizeof(Struct) / 8);
+  std::memcpy(words.data(), &of, sizeof(Struct));
+  return words;
+}
+
+// Of check_pairs.cuh.
+inline constexpr std::int64_t kCheckThreads = 256, kCheckWarps = kCheckThreads / 32, kCheckTile = 64, kCheckLanes = 4;
+// The four arrays that a reference fills.
+CheckLaunch::Argument arrays_of(const DeviceCheck::ReferenceRequest& request);
+// A launch of at most so many blocks, which go over the rest in turns.
+CheckLaunch check_launch(const char* kernel, std::int64_t blocks, std::vector<CheckLaunch::Argument> arguments);
+
+}  // namespace ridge::ops::attention
