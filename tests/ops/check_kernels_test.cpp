@@ -42,6 +42,7 @@ inline unsigned to_code(float, long long) { return 256; }
 #include "ops/embedding_backward/element.cuh"
 #include "ops/embedding_backward/device_check.cu"
 #include "ops/symmetric_product/device_check.cu"
+#include "ops/grouped_gemm/device_check.cu"
 #include "ops/attention/check_pairs.cuh"
 #include "ops/attention/device_check.cu"
 #include "ops/attention/backward/device_check.cu"
@@ -70,6 +71,9 @@ const Kernels& kernels() {
       {"symmetric_pairs", on_host(symmetric_pairs)},
       {"symmetric_samples", on_host(symmetric_samples)},
       {"symmetric_reference", on_host(symmetric_reference)},
+      {"grouped_expected", on_host(grouped_check::grouped_expected)},
+      {"grouped_judge", on_host(grouped_check::grouped_judge)},
+      {"grouped_reference", on_host(grouped_check::grouped_reference)},
       {"attention_rows", on_host(attention_check::attention_rows)},
       {"attention_sums", on_host(attention_check::attention_sums)},
       {"attention_keys", on_host(attention_check::attention_keys)},
@@ -239,6 +243,48 @@ TEST_P(CheckKernels, SeeAWrongOutput) {
   }
 }
 
+// Mistakes that grouped kernels make, in one row or one matrix of many.
+class GroupedCheck : public CheckKernelsOfACall {
+ protected:
+  // What is wrong where group boundaries are moved for the kernel alone.
+  void computed_with_moved(const char* text, const std::function<void(std::vector<double>&)>& move) {
+    prepare(text, Family::kNormal);
+    ASSERT_LE(projection(), 1.0);
+    const std::vector<double> right = values("offsets");
+    std::vector<double> moved = right;
+    move(moved);
+    ASSERT_NE(moved, right);
+    assign("offsets", moved);
+    computed_as(text);
+    assign("offsets", right);
+    EXPECT_GT(projection(), 1.0) << text;
+  }
+};
+
+TEST_F(GroupedCheck, SeesARowInTheGroupOfItsNeighbour) {
+  for (const char* text :
+       {"grouped_gemm rows=150 groups=4 k=40 n=70", "grouped_gemm rows=150 groups=4 m=40 n=70 layout=tn"}) {
+    computed_with_moved(text, [](std::vector<double>& offsets) { offsets[2] += offsets[2] < offsets[3] ? 1 : -1; });
+  }
+}
+
+TEST_F(GroupedCheck, SeesARowBehindTheLastGroupThatIsWritten) {
+  computed_with_moved("grouped_gemm rows=150 groups=4 k=40 n=70",
+                      [](std::vector<double>& offsets) { offsets.back() += 1; });
+}
+
+TEST_F(GroupedCheck, SeesAnEmptyGroupThatIsWritten) {
+  prepare("grouped_gemm rows=6 groups=9 m=8 n=8 layout=tn", Family::kNormal);
+  ASSERT_LE(projection(), 1.0);
+  const std::vector<double> offsets = values("offsets");
+  const auto empty = std::adjacent_find(offsets.begin(), offsets.end()) - offsets.begin();
+  ASSERT_LT(empty, 9);
+  std::vector<double> c = values("c");
+  c[static_cast<std::size_t>(empty) * 64] = 0x1p-20;
+  assign("c", c);
+  EXPECT_GT(projection(), 1.0);
+}
+
 // Mistakes that attention kernels make, over 140 queries: all of a call, or the smallest part that one may drop.
 class AttentionCheck : public CheckKernelsOfACall {
  protected:
@@ -402,6 +448,10 @@ INSTANTIATE_TEST_SUITE_P(
         "embedding_backward tokens=30 vocabulary=40 cols=20 accumulate=1 index=i32",
         "symmetric_product n=70 k=40 residual=1", "symmetric_product n=20 k=130 batch=3 layout=t out=f32",
         "symmetric_product n=66 k=30 dtype=f32 residual=1 batch=2", "symmetric_product n=5 k=0 residual=1 dtype=f16",
+        "grouped_gemm rows=150 groups=5 k=40 n=70", "grouped_gemm rows=90 groups=9 k=70 n=20 layout=nn out=f32",
+        "grouped_gemm rows=140 groups=3 m=70 n=66 layout=tn offsets=i64",
+        "grouped_gemm rows=20 groups=7 m=9 n=20 layout=tn out=f32 accumulate=1 dtype=f16",
+        "grouped_gemm rows=40 groups=2 k=0 n=9 dtype=f32",
         "attention batch=2 heads=2 kv_heads=1 q_len=70 k_len=70 dim=40 mask=causal",
         "attention heads=2 kv_heads=2 q_len=9 k_len=150 dim=16 dtype=f16 keys_left=40 keys_right=3",
         "attention heads=1 kv_heads=1 q_len=80 k_len=20 dim=8 mask=causal",

@@ -48,6 +48,7 @@ GroupProduct product_of(const Shape& shape, std::span<const TensorView> operands
 std::vector<record::ParamInfo> params();
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, std::span<const TensorView> operands);
 Result<SpotCheck> spot_check(const Problem& problem, std::span<const TensorView> operands, std::uint64_t seed);
+std::shared_ptr<const DeviceCheck> device_check();
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);

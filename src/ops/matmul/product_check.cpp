@@ -9,7 +9,7 @@ namespace {
 
 using Argument = CheckLaunch::Argument;
 
-constexpr std::int64_t kLanes = 5, kSampleSide = 4 * 64;  // of product_check.cu
+constexpr std::int64_t kLanes = kProjectionVectors, kSampleSide = 4 * 64;  // of product_check.cu
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::uint32_t blocks(std::int64_t count, std::int64_t per_block) {
@@ -36,33 +36,37 @@ struct Scaled {
   bool k_is_row = false;    // scales run along the stored rows
 };
 
+// y += X v, or y += X^T v; `half_ulps` may be null.
+CheckLaunch times(const Scaled& x, const double* v, double* y, double* half_ulps) {
+  const std::int64_t rows = x.matrix.rows, columns = x.matrix.columns;
+  // Enough blocks for every multiprocessor, long enough runs that the sums at their ends do not matter.
+  const std::int64_t lines = x.transposed ? ceil_div(columns, 512) : ceil_div(rows, 64);
+  const std::int64_t length = x.transposed ? rows : columns;
+  const std::int64_t splits = std::clamp<std::int64_t>(std::min(ceil_div(1056, lines), length / 64), 1, 512);
+  const std::int64_t per_block = ceil_div(length, splits);
+  CheckLaunch launch;
+  launch.grid_x = static_cast<std::uint32_t>(lines);
+  launch.grid_y = static_cast<std::uint32_t>(ceil_div(length, per_block));
+  launch.arguments = {x.matrix,
+                      x.scale,
+                      CheckLaunch::number(x.granularity),
+                      CheckLaunch::number(x.k_is_row ? 1 : 0),
+                      CheckLaunch::pointer(v),
+                      CheckLaunch::number(per_block),
+                      CheckLaunch::pointer(y)};
+  launch.kernel = x.transposed ? "product_columns" : "product_rows";
+  launch.block = x.transposed ? 128 : 256;
+  if (!x.transposed) launch.arguments.push_back(CheckLaunch::pointer(half_ulps));
+  return launch;
+}
+
 class Plan {
  public:
   explicit Plan(double* scratch) : scratch_(scratch) {}
 
-  // y += X v, or y += X^T v.
   void multiply(const Scaled& x, std::int64_t v, std::int64_t y, std::int64_t half_ulps = -1) {
-    const std::int64_t rows = x.matrix.rows, columns = x.matrix.columns;
-    if (rows == 0 || columns == 0) return;
-    // Enough blocks for every multiprocessor, long enough runs that the sums at their ends do not matter.
-    const std::int64_t lines = x.transposed ? ceil_div(columns, 512) : ceil_div(rows, 64);
-    const std::int64_t length = x.transposed ? rows : columns;
-    const std::int64_t splits = std::clamp<std::int64_t>(std::min(ceil_div(1056, lines), length / 64), 1, 512);
-    const std::int64_t per_block = ceil_div(length, splits);
-    CheckLaunch launch;
-    launch.grid_x = static_cast<std::uint32_t>(lines);
-    launch.grid_y = static_cast<std::uint32_t>(ceil_div(length, per_block));
-    launch.arguments = {x.matrix,
-                        x.scale,
-                        CheckLaunch::number(x.granularity),
-                        CheckLaunch::number(x.k_is_row ? 1 : 0),
-                        at(v),
-                        CheckLaunch::number(per_block),
-                        at(y)};
-    launch.kernel = x.transposed ? "product_columns" : "product_rows";
-    launch.block = x.transposed ? 128 : 256;
-    if (!x.transposed) launch.arguments.push_back(half_ulps < 0 ? CheckLaunch::pointer(nullptr) : at(half_ulps));
-    launches.push_back(std::move(launch));
+    if (x.matrix.rows == 0 || x.matrix.columns == 0) return;
+    launches.push_back(times(x, scratch_ + v, scratch_ + y, half_ulps < 0 ? nullptr : scratch_ + half_ulps));
   }
   void multiply(const DeviceMatrix& x, std::int64_t v, std::int64_t y, std::int64_t half_ulps = -1) {
     multiply(Scaled{x, DeviceMatrix{}}, v, y, half_ulps);
@@ -137,6 +141,18 @@ CheckLaunch truncation(const CheckedProduct& p, const ReferenceRows& rows) {
 
 }  // namespace
 
+CheckLaunch sign_vectors(double* to, std::int64_t count, std::uint64_t seed) {
+  return {"product_signs",
+          blocks(count, 256),
+          1,
+          256,
+          {CheckLaunch::pointer(to), CheckLaunch::number(count), Argument{seed}}};
+}
+
+CheckLaunch times_vectors(const DeviceMatrix& x, bool transposed, const double* vectors, double* products) {
+  return times({x, DeviceMatrix{}, -1, transposed}, vectors, products, nullptr);
+}
+
 std::size_t product_scratch_bytes(std::int64_t m, std::int64_t n, std::int64_t k) {
   return static_cast<std::size_t>(Vectors(m, n, k).end) * sizeof(double);
 }
@@ -147,8 +163,7 @@ std::vector<CheckLaunch> product_projection(const CheckedProduct& p, std::uint64
   if (p.activation != 0) return samples(p, seed, result);
   const Vectors place(s.m, s.n, s.k);
   Plan plan(static_cast<double*>(scratch));
-  plan.launches.push_back(
-      {"product_signs", blocks(s.n, 256), 1, 256, {plan.at(place.signs), CheckLaunch::number(s.n), Argument{seed}}});
+  plan.launches.push_back(sign_vectors(static_cast<double*>(scratch) + place.signs, s.n, seed));
   plan.multiply({p.b, p.scale_b, p.granularity_b, p.trans_b, !p.trans_b}, place.signs, place.product);
   plan.multiply({p.a, p.scale_a, p.granularity_a, p.trans_a, p.trans_a}, place.product, place.expected);
   if (p.old.data != 0) plan.multiply(p.old, place.signs, place.expected);

@@ -22,6 +22,12 @@ struct CheckedProduct {
   DeviceMatrix scale_a, scale_b, bias, residual, old;  // without data: none
 };
 
+// The vectors of a projection: signs, and ones that squares are summed by.
+inline constexpr std::int64_t kProjectionVectors = 5;
+CheckLaunch sign_vectors(double* to, std::int64_t count, std::uint64_t seed);
+// Adds X v, or X^T v, for each of them; X has elements.
+CheckLaunch times_vectors(const DeviceMatrix& x, bool transposed, const double* vectors, double* products);
+
 // Bytes of zeros that a projection of m x n x k needs.
 std::size_t product_scratch_bytes(std::int64_t m, std::int64_t n, std::int64_t k);
 std::vector<CheckLaunch> product_projection(const CheckedProduct& product, std::uint64_t seed, void* scratch,
