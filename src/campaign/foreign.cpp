@@ -483,7 +483,7 @@ class Lint {
 
   // Of an operator that spreads its work over groups some shape must be uneven.
   void check_loads() {
-    if (!is_grouped(in_lower_case(report_.campaign.op))) return;
+    if (!is_grouped(in_lower_case(report_.campaign.op), {})) return;
     std::set<std::string> labels = targets_;
     for (const auto& [round, table] : tables_) labels.merge(table.labels());
     const bool skewed = std::ranges::any_of(labels, [](const std::string& label) {

@@ -24,7 +24,7 @@ const record::Effect* effect_of(const Round& round, const std::string& label) {
 }  // namespace
 
 bool gains_on_skew(const State& state, const Round& round) {
-  if (!is_grouped(state.spec().op)) return true;
+  if (!is_grouped(state.spec().op, state.spec().target_cases)) return true;
   for (const record::Case& one : state.spec().target_cases) {
     const record::Effect* effect = effect_of(round, one.label());
     if (load_of(one).skewed() && effect != nullptr && effect->low > 1.0) return true;

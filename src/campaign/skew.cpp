@@ -6,10 +6,13 @@
 #include <optional>
 #include <string_view>
 
+#include "record/group_load.h"
+
 namespace ridge::campaign {
 
-bool is_grouped(const std::string& op) {
-  return op.find("grouped") != std::string::npos || op.find("moe") != std::string::npos;
+bool is_grouped(const std::string& op, std::span<const record::Case> cases) {
+  return std::ranges::any_of(cases, [](const record::Case& one) { return !one.get(record::kLoadParam).empty(); }) ||
+         op.find("grouped") != std::string::npos || op.find("moe") != std::string::npos;
 }
 
 namespace {
@@ -48,7 +51,10 @@ Load load_of(const record::Case& one) {
   const std::string tokens = one.get("tokens"), label = one.get("label");
   const std::size_t colon = label.find(':');
   Load load;
-  if (!tokens.empty()) {
+  if (const auto spread = record::value_of<record::GroupLoad>(one.get(record::kLoadParam))) {
+    const Result<std::int64_t> rows = one.integer("rows"), groups = one.integer("groups");
+    if (rows && groups) load.tokens = record::rows_of_groups(*spread, *rows, *groups);
+  } else if (!tokens.empty()) {
     load.tokens = tokens_of(tokens, '/');
   } else if (colon != std::string::npos) {
     load.tokens = tokens_of(std::string_view(label).substr(colon + 1), '-');

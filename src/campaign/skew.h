@@ -1,8 +1,10 @@
-// Load of grouped operators: how many tokens each expert gets, as a parameter "tokens=128/0/64/320" of a case, or
-// behind the colon of a project's label, "label=skewed:128-0-64x2" (64 twice).
+// Load of grouped operators: how many tokens each expert gets, by the parameter "load" of a case of ours
+// (record/group_load.h), as "tokens=128/0/64/320", or behind the colon of a project's label, "label=skewed:128-0-64x2"
+// (64 twice).
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,8 +12,9 @@
 
 namespace ridge::campaign {
 
-// Whether an operator spreads its work over groups, so that a gain must hold for uneven groups too.
-bool is_grouped(const std::string& op);
+// Whether an operator spreads its work over groups, so that a gain must hold for uneven groups too: its cases have a
+// load, or, of an operator that is not ours, its name says so.
+bool is_grouped(const std::string& op, std::span<const record::Case> cases);
 
 struct Load {
   std::vector<std::int64_t> tokens;

@@ -99,6 +99,8 @@ class Probes {
 record::Case bucket_of(const ops::Operator& op, const ops::Problem& problem) {
   record::Case rounded = problem.problem_case;
   for (std::size_t i = 0; i < op.params.size(); ++i) {
+    if (op.params[i].of_content)
+      std::erase_if(rounded.params, [&](const record::Param& one) { return one.name == op.params[i].name; });
     if (op.params[i].kind != record::ParamKind::kWhole) continue;
     rounded.set(op.params[i].name, std::to_string(bucket(problem.values[i])));
   }

@@ -42,14 +42,21 @@ std::vector<double> cuts(Draws& draws, std::size_t parts, double most) {
   return places;
 }
 
-std::vector<double> offsets(Draws& draws, std::size_t count, double most) {
+std::vector<double> offsets(Draws& draws, std::size_t count, const Fill& fill) {
   std::vector<double> values;
   if (count == 0) return values;
   values.push_back(0);
   if (count == 1) return values;
-  const std::vector<double> inner = cuts(draws, count - 1, most);
+  if (fill.load != record::GroupLoad::kAny) {
+    for (const std::int64_t rows : record::rows_of_groups(fill.load, static_cast<std::int64_t>(fill.most),
+                                                          static_cast<std::int64_t>(count) - 1)) {
+      values.push_back(values.back() + static_cast<double>(rows));
+    }
+    return values;
+  }
+  const std::vector<double> inner = cuts(draws, count - 1, fill.most);
   values.insert(values.end(), inner.begin(), inner.end());
-  values.push_back(most);
+  values.push_back(fill.most);
   return values;
 }
 
@@ -78,7 +85,7 @@ void fill_input(const Fill& fill, const TensorView& view, Family family, std::ui
     case Fill::Rule::kIndices:
       for (std::size_t i = 0; i < count; ++i) values.push_back(draws.whole(fill.least, fill.most));
       break;
-    case Fill::Rule::kOffsets: values = offsets(draws, count, fill.most); break;
+    case Fill::Rule::kOffsets: values = offsets(draws, count, fill); break;
     case Fill::Rule::kProbabilities: {
       const std::int64_t row = view.rank > 0 ? view.shape[static_cast<std::size_t>(view.rank - 1)] : 1;
       values = probabilities(draws, count, static_cast<std::size_t>(row));

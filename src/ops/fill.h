@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "numerics/fill.h"
+#include "record/group_load.h"
 #include "ridge/tensor.h"
 
 namespace ridge::ops {
@@ -19,6 +20,7 @@ struct Fill {
   };
   Rule rule = Rule::kNumbers;
   double least = 0, most = 0;
+  record::GroupLoad load = record::GroupLoad::kAny;  // of offsets
 };
 
 // Fresh content of an input. The same rule, family and seed give the same values whatever the strides. Families shape

@@ -6,6 +6,22 @@
 
 namespace ridge::ops {
 
+record::ParamInfo load_param() {
+  record::ParamInfo param{
+      std::string(record::kLoadParam), "any",
+      "rows of each group: any; uniform; skewed (as the cubes of their places); half (of all in one)"};
+  for (const auto& [load, name] : record::EnumNames<record::GroupLoad>::kNames) param.values.emplace_back(name);
+  param.kind = record::ParamKind::kEnumerated;
+  param.of_content = true;
+  return param;
+}
+
+Fill offsets_fill(std::int64_t load, std::int64_t rows) {
+  const auto spread = static_cast<record::GroupLoad>(load);
+  const std::int64_t of_groups = spread == record::GroupLoad::kAny ? rows - rows / 16 : rows;
+  return {Fill::Rule::kOffsets, 0, static_cast<double>(of_groups), spread};
+}
+
 std::vector<std::int64_t> read_offsets(const TensorView& offsets) {
   std::vector<std::int64_t> all;
   for (std::int64_t g = 0; g < offsets.shape[0]; ++g) {

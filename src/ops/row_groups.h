@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/fill.h"
+#include "record/param.h"
 #include "ridge/dtype.h"
 #include "ridge/result.h"
 #include "ridge/tensor.h"
@@ -14,6 +16,11 @@
 namespace ridge::ops {
 
 inline constexpr DType kOffsetTypes[] = {DType::kI32, DType::kI64};  // by the value of a parameter `offsets`
+
+// The parameter of a case that says how its rows spread over the groups (record/group_load.h), and what the offsets
+// hold for it, by its value. Where it says nothing, some rows are of no group.
+record::ParamInfo load_param();
+Fill offsets_fill(std::int64_t load, std::int64_t rows);
 
 // A contiguous vector of one of these types.
 std::vector<std::int64_t> read_offsets(const TensorView& offsets);

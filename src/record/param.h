@@ -34,6 +34,7 @@ struct ParamInfo {
   std::vector<std::string> values;  // of an enumerated one and a flag
   ParamKind kind = values.empty() ? ParamKind::kWhole : ParamKind::kEnumerated;
   double least = 0, most = 0;  // of a real one
+  bool of_content = false;     // says what inputs of a test hold: no call has it, and no choice is kept by it
   static void fields(auto& v, auto& self) {
     v("name", self.name);
     v("default", self.default_value);

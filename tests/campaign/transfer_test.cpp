@@ -236,7 +236,19 @@ TEST(Skew, ReadsLoads) {
   EXPECT_TRUE(load("0/64/64/384").skewed());
   EXPECT_FALSE(load_of(*record::parse_case("moe_gemm k=64")).known());
   for (const char* bad : {"a/b", "1//2", "-1/2", "0/0"}) EXPECT_FALSE(load(bad).known()) << bad;
-  EXPECT_FALSE(is_grouped("gemm"));
+  // By the parameter of our operators, which are grouped whatever they are called.
+  const auto spread = [](const std::string& of) {
+    return *record::parse_case("experts rows=1000 groups=5 load=" + of);
+  };
+  EXPECT_TRUE(load_of(spread("uniform")).uniform());
+  EXPECT_EQ(load_of(spread("skewed")).empty, 1);
+  EXPECT_TRUE(load_of(spread("skewed")).skewed());
+  EXPECT_DOUBLE_EQ(load_of(spread("half")).largest_share, 0.5);
+  EXPECT_EQ(load_of(spread("half")).empty, 0);
+  EXPECT_FALSE(load_of(spread("any")).known());
+  EXPECT_TRUE(is_grouped("experts", std::vector{spread("any")}));
+  EXPECT_FALSE(is_grouped("gemm", std::vector{*record::parse_case("gemm m=8")}));
+  EXPECT_TRUE(is_grouped("grouped_product", {}));
   // Of a project's label, with repetitions.
   const auto label = [](const std::string& text) { return load_of(*record::parse_case("moe label=" + text)); };
   EXPECT_TRUE(label("even:64x4").uniform());

@@ -64,6 +64,25 @@ TEST(FillRule, SeedsDifferAndFamiliesAreSkewedOrNot) {
   EXPECT_EQ(std::set<double>(all.begin(), all.end()).size(), 64u) << "the ends are met";
 }
 
+TEST(FillRule, OffsetsOfALoadAreTheSameForEveryFamily) {
+  using record::GroupLoad;
+  const auto counts = [](GroupLoad load, std::size_t groups, Family family) {
+    const std::vector<double> at =
+        filled({Rule::kOffsets, 0, 1000, load}, DType::kI32, 1, static_cast<std::int64_t>(groups) + 1, family, 1);
+    std::vector<double> rows;
+    for (std::size_t g = 0; g < groups; ++g) rows.push_back(at[g + 1] - at[g]);
+    return rows;
+  };
+  for (const Family family : {Family::kNormal, Family::kHeavyTails}) {
+    EXPECT_EQ(counts(GroupLoad::kUniform, 3, family), (std::vector<double>{333, 334, 333}));
+    EXPECT_EQ(counts(GroupLoad::kSkewed, 4, family), (std::vector<double>{0, 28, 222, 750}));
+    EXPECT_EQ(counts(GroupLoad::kHalf, 5, family), (std::vector<double>{500, 125, 125, 125, 125}));
+    for (const GroupLoad load : {GroupLoad::kUniform, GroupLoad::kSkewed, GroupLoad::kHalf}) {
+      EXPECT_EQ(counts(load, 1, family), std::vector<double>{1000});
+    }
+  }
+}
+
 TEST(FillRule, SmallAndEmptyOperands) {
   EXPECT_TRUE(filled({Rule::kOffsets, 0, 5}, DType::kI32, 1, 0, Family::kNormal, 1).empty());
   EXPECT_EQ(filled({Rule::kOffsets, 0, 5}, DType::kI32, 1, 1, Family::kNormal, 1), std::vector<double>{0});

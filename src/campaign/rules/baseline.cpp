@@ -67,7 +67,8 @@ RuleFinding representatives(const RuleContext& c) {
 }
 
 RuleFinding skewed_loads(const RuleContext& c) {
-  if (!is_grouped(c.state.spec().op)) return not_applicable(c.state.spec().op + " has no groups");
+  if (!is_grouped(c.state.spec().op, c.state.spec().target_cases))
+    return not_applicable(c.state.spec().op + " has no groups");
   if (!reached_baseline(c)) return not_yet();
   const std::set<std::string> chosen = as_set(c.state.baseline->representative_labels);
   bool uniform = false, degenerate = false, empty = false;

@@ -106,7 +106,8 @@ RuleFinding within_structure(const RuleContext& c) {
 }
 
 RuleFinding skewed_gain(const RuleContext& c) {
-  if (!is_grouped(c.state.spec().op)) return not_applicable(c.state.spec().op + " has no groups");
+  if (!is_grouped(c.state.spec().op, c.state.spec().target_cases))
+    return not_applicable(c.state.spec().op + " has no groups");
   if (!c.round->decision || !accepted(*c.round)) return not_applicable("not accepted");
   return unless(gains_on_skew(c.state, *c.round) ? std::string() : "no skewed load gains", "a skewed load gains too");
 }

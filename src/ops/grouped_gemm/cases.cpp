@@ -41,8 +41,11 @@ std::vector<record::Case> bench_cases(Backend backend) {
   if (backend == Backend::kCuda) sizes = {{8192, 8, 4096, 14336}, {16384, 32, 7168, 4096}, {16384, 64, 2048, 1408}};
   std::vector<record::Case> cases;
   for (const Size& size : sizes) {
-    for (const char* layout : {"nt", "nn", "tn"}) cases.push_back(make_case(size, layout, "dtype=bf16"));
-    cases.push_back(make_case(size, "tn", "dtype=bf16 out=f32 accumulate=1"));
+    for (const char* load : {"uniform", "skewed"}) {
+      const std::string more = fmt::format("dtype=bf16 load={}", load);
+      for (const char* layout : {"nt", "nn", "tn"}) cases.push_back(make_case(size, layout, more));
+      cases.push_back(make_case(size, "tn", more + " out=f32 accumulate=1"));
+    }
   }
   return cases;
 }

@@ -11,7 +11,20 @@
 namespace ridge::ops::grouped_gemm {
 
 // Positions in Problem::values and in the operator's parameter list.
-enum Param : std::size_t { kRows, kGroups, kM, kN, kK, kDtype, kOut, kLayout, kAccumulate, kOffsets, kParamCount };
+enum Param : std::size_t {
+  kRows,
+  kGroups,
+  kM,
+  kN,
+  kK,
+  kDtype,
+  kOut,
+  kLayout,
+  kAccumulate,
+  kOffsets,
+  kLoad,
+  kParamCount
+};
 enum Operand : std::size_t { kA, kB, kOffsetsOperand, kC };
 
 inline constexpr DType kDtypes[] = {DType::kF32, DType::kBf16, DType::kF16};  // by the value of `dtype`

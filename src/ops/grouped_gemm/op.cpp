@@ -97,7 +97,7 @@ Result<Problem> bind(const record::Case& requested) {
                                                        : std::vector{s.groups, s.k, s.n};
   const std::vector<std::int64_t> rows_n = {s.rows, s.n};
   OperandSpec offsets{"offsets", s.offsets, {s.groups + 1}};
-  offsets.fill = {Fill::Rule::kOffsets, 0, static_cast<double>(s.rows - s.rows / 16)};
+  offsets.fill = offsets_fill(problem.values[kLoad], s.rows);
   problem.operands = {{"a", s.dtype, {s.rows, s.along_sums ? s.m : s.k}},
                       {"b", s.dtype, s.along_sums ? rows_n : stack},
                       std::move(offsets),
@@ -118,7 +118,8 @@ std::vector<record::ParamInfo> params() {
           {"out", "same", "dtype of C", {"same", "f32"}},
           {"layout", "nt", "nn, nt: rows of A times a B for each group; tn: sums over the rows", {"nn", "nt", "tn"}},
           record::flag_param("accumulate", "1: C += the sums"),
-          {"offsets", "i32", "their dtype", {"i32", "i64"}}};
+          {"offsets", "i32", "their dtype", {"i32", "i64"}},
+          load_param()};
 }
 
 Shape shape_of(const Problem& problem) {

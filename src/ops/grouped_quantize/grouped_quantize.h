@@ -13,7 +13,7 @@
 namespace ridge::ops::grouped_quantize {
 
 // Positions in Problem::values and in the operator's parameter list; those of coding follow.
-enum Param : std::size_t { kRows, kCols, kGroups, kAlign, kDtype, kOffsets, kParamCount };
+enum Param : std::size_t { kRows, kCols, kGroups, kAlign, kDtype, kOffsets, kLoad, kParamCount };
 enum Operand : std::size_t { kX, kOffsetsOperand };
 
 inline constexpr DType kDtypes[] = {DType::kF32, DType::kBf16, DType::kF16};  // by the value of `dtype`

@@ -82,7 +82,7 @@ Result<Problem> bind(const record::Case& requested) {
   RIDGE_CHECK_OK(check_capacity(s));
   RIDGE_CHECK_OK(check_addressable(text, "y", s.capacity, s.cols));
   OperandSpec offsets{"offsets", s.offsets, {groups + 1}};
-  offsets.fill = {Fill::Rule::kOffsets, 0, static_cast<double>(rows - rows / 16)};
+  offsets.fill = offsets_fill(problem.values[kLoad], rows);
   problem.operands = {{"x", s.dtype, {rows, s.cols}, false, false}, std::move(offsets)};
   RIDGE_CHECK_OK(coding::add_operands(problem, c, {{"padded", s.offsets, {groups + 1}, true, false}}));
   return problem;
@@ -143,7 +143,8 @@ std::vector<record::ParamInfo> params() {
                                         {"groups", "4", "of rows", {}},
                                         {"align", "128", "each group begins at a multiple of it: 16, 32, 64, 128", {}},
                                         {"dtype", "bf16", "of x", {"f32", "bf16", "f16"}},
-                                        {"offsets", "i32", "their dtype", {"i32", "i64"}}};
+                                        {"offsets", "i32", "their dtype", {"i32", "i64"}},
+                                        load_param()};
   coding::add_params(all, "1x128");
   return all;
 }
