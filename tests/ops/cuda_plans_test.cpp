@@ -850,12 +850,45 @@ TEST(AttentionBackwardPlan, RefusesWhatItCannotReadWithTheValues) {
   const auto refusal = [&](const char* words) {
     return kernel.refuses(plan_facts(problem_of(std::string("attention_backward ") + words))).value_or("");
   };
-  for (const char* words : {"dim=8", "dim=64", "dim=96", "dim=128"}) EXPECT_EQ(refusal(words), "");
+  for (const char* words : {"dim=8", "dim=64", "dim=96", "dim=128", "dim=64 v_dim=128"}) EXPECT_EQ(refusal(words), "");
   EXPECT_THAT(refusal("dim=100"), HasSubstr("heads of multiples of 8 up to 128: dim=100"));
   EXPECT_THAT(refusal("dim=136"), HasSubstr("heads of multiples of 8 up to 128: dim=136"));
-  EXPECT_THAT(refusal("dim=64 v_dim=128"), HasSubstr("heads of v of another size: dim=64 v_dim=128"));
+  EXPECT_THAT(refusal("dim=128 v_dim=4"), HasSubstr("up to 128: dim=128 v_dim=4"));
   EXPECT_THAT(refusal("k_len=0"), HasSubstr("nothing to multiply"));
   EXPECT_THAT(refusal("batch=20000"), HasSubstr("at most 65535 heads"));
+}
+
+constexpr const char* kWideBackward = "ops/attention/backward/cuda_attention_backward_wide.cu";
+
+TEST(WideAttentionBackwardPlan, HasAllHeadsBeyondTheOtherKernels) {
+  const auto plan = [](const std::string& words) {
+    const Problem problem = problem_of("attention_backward batch=2 heads=4 kv_heads=2 q_len=500 k_len=300 " + words);
+    return plan_of(kWideBackward, problem, dense_views(problem));
+  };
+  const ResolvedPlan latent = plan("dim=192 v_dim=128");
+  EXPECT_THAT(symbols(latent), ElementsAre("ridge_attention_backward_prepare", "ridge_attention_backward",
+                                           "ridge_attention_backward_finish"));
+  EXPECT_EQ(latent.kernels[0].grid[0], 8u) << "blocks of 64 queries";
+  EXPECT_EQ(latent.kernels[1].grid[0], 12u) << "three blocks of 128 keys of four heads";
+  EXPECT_EQ(latent.kernels[1].shared_bytes, 230576u);
+  EXPECT_EQ(latent.kernels[2].block[0], 384u) << "three parts of dQ";
+  EXPECT_EQ(latent.workspaces[2].bytes, 64u * 64 * 192 * 4) << "dQ in fp32";
+  EXPECT_EQ(latent.kernels[0].parameters.at(0).bytes, 296u) << "AttentionBackwardView";
+  const ResolvedPlan wide = plan("dim=160 v_dim=160 deterministic=1");
+  EXPECT_EQ(wide.kernels[1].grid[0], 20u) << "five blocks of 64 keys of four heads";
+  EXPECT_EQ(wide.kernels[2].block[0], 512u) << "four parts of dQ";
+  EXPECT_EQ(wide.workspaces[2].bytes, 64u * 64 * 256 * 4);
+  EXPECT_EQ(wide.workspaces[3].bytes, 64u * 4);
+  const DescribedKernel& kernel = described_kernel(kWideBackward);
+  const auto refusal = [&](const char* words) {
+    return kernel.refuses(plan_facts(problem_of(std::string("attention_backward ") + words))).value_or("");
+  };
+  for (const char* words : {"dim=136", "dim=192 v_dim=128", "dim=256", "dim=8 v_dim=256"}) {
+    EXPECT_EQ(refusal(words), "");
+  }
+  EXPECT_THAT(refusal("dim=128"), HasSubstr("heads of more than 128: dim=128"));
+  EXPECT_THAT(refusal("dim=132"), HasSubstr("heads of multiples of 8 up to 256: dim=132"));
+  EXPECT_THAT(refusal("dim=192 v_dim=20"), HasSubstr("v_dim=20"));
 }
 
 }  // namespace

@@ -21,6 +21,23 @@ constexpr const char* kSmallerHeads[] = {
     "heads=2 kv_heads=1 q_len=300 k_len=300 dim=112 dtype=f16 documents=5",
     "heads=2 kv_heads=1 q_len=400 k_len=330 dim=56 mask=causal documents=4"};
 
+// Heads of more than 128 and heads smaller than those, with values of the same size and of others.
+constexpr const char* kWideHeads[] = {
+    "heads=4 kv_heads=2 q_len=150 k_len=280 dim=256 mask=causal",
+    "heads=2 kv_heads=1 q_len=130 k_len=200 dim=256 dtype=f16 deterministic=1",
+    "batch=2 heads=2 kv_heads=2 q_len=63 k_len=65 dim=192 mask=causal deterministic=1",
+    "heads=2 kv_heads=1 q_len=200 k_len=129 dim=136 dtype=f16 mask=causal",
+    "heads=1 kv_heads=1 q_len=260 k_len=260 dim=256 mask=causal keys_left=65",
+    "heads=2 kv_heads=1 q_len=200 k_len=330 dim=200 keys_left=31 keys_right=64 deterministic=1",
+    "heads=2 kv_heads=1 q_len=300 k_len=300 dim=256 mask=causal documents=5 deterministic=1",
+    "heads=2 kv_heads=1 q_len=200 k_len=260 dim=160 dtype=f16 documents=3",
+    "batch=2 heads=4 kv_heads=2 q_len=260 k_len=260 dim=192 v_dim=128 mask=causal deterministic=1",
+    "heads=2 kv_heads=1 q_len=330 k_len=140 dim=192 v_dim=128 dtype=f16 deterministic=1",
+    "heads=2 kv_heads=1 q_len=65 k_len=320 dim=160 v_dim=96 mask=causal",
+    "heads=2 kv_heads=1 q_len=200 k_len=200 dim=136 v_dim=8 keys_right=21",
+    "heads=2 kv_heads=1 q_len=300 k_len=300 dim=192 v_dim=128 dtype=f16 mask=causal documents=5 deterministic=1",
+    "heads=2 kv_heads=1 q_len=100 k_len=200 dim=72 v_dim=200 mask=causal"};
+
 // Around the tiles of 32 queries and 64 keys, unequal lengths both ways, groups, odd dims, and nothing at all.
 std::vector<record::Case> check_cases() {
   std::vector<record::Case> cases;
@@ -42,6 +59,7 @@ std::vector<record::Case> check_cases() {
     }
   }
   for (const char* words : kSmallerHeads) cases.push_back(make_case(words));
+  for (const char* words : kWideHeads) cases.push_back(make_case(words));
   for (const auto& words : {attention::window_cases(), attention::document_cases(), attention::value_cases()}) {
     for (std::size_t i = 0; i < words.size(); ++i) {
       cases.push_back(make_case(fmt::format("{} deterministic={}", words[i], i / 2 % 2)));

@@ -12,17 +12,17 @@ const DescribedKernel& kernel() {
   return described;
 }
 
-Refusal refuses(const DeviceInfo& device) {
+}  // namespace
+
+Refusal no_wgmma(const DeviceInfo& device) {
   if (device.has("wgmma")) return std::nullopt;
   return fmt::format("{} ({}) has no wgmma", device.name, device.arch);
 }
 
-}  // namespace
-
 Implementation cuda_attention_backward() {
   return cuda_kernel("cuda_attention_backward",
                      "own kernel on Hopper's matrix units, fed by its copy engine; compiled at run time", kernel,
-                     refuses);
+                     no_wgmma);
 }
 
 }  // namespace ridge::ops::attention_backward

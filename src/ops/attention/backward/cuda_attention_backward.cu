@@ -30,7 +30,7 @@ max_registers = 168
 [define]
 RIDGE_TYPE = { value = "dtype", names = ["kBf16", "kF16"] }
 RIDGE_HEAD_DIM = { value = "head_dim" }
-RIDGE_CLIPPED = { value = "dim < head_dim" }
+RIDGE_CLIPPED = { value = "min(dim, v_dim) < head_dim" }
 RIDGE_BLOCK_M = { value = "block_m" }
 RIDGE_CAUSAL = { value = "window ? 0 : mask" }
 RIDGE_WINDOW = { value = "window" }
@@ -59,6 +59,7 @@ d96_bf16_full_ordered = { case = "attention_backward dim=96 dtype=bf16 mask=full
 d96_bf16_window = { case = "attention_backward dim=96 dtype=bf16 mask=causal keys_left=65" }
 d96_bf16_packed_ordered = { case = "attention_backward dim=96 dtype=bf16 mask=causal documents=4 deterministic=1" }
 d96_f16_packed = { case = "attention_backward dim=96 dtype=f16 documents=4" }
+d64_v128_bf16_causal = { case = "attention_backward dim=64 v_dim=128 dtype=bf16 mask=causal" }
 d40_bf16_causal = { case = "attention_backward dim=40 dtype=bf16 mask=causal" }
 d40_bf16_window = { case = "attention_backward dim=40 dtype=bf16 mask=causal keys_left=65" }
 d40_bf16_packed = { case = "attention_backward dim=40 dtype=bf16 mask=causal documents=4" }
@@ -67,7 +68,7 @@ d40_bf16_packed = { case = "attention_backward dim=40 dtype=bf16 mask=causal doc
 # The head that a build is made for; what a smaller one lacks is read as zeros and not written.
 [[value]]
 name = "head_dim"
-expression = "dim <= 64 ? 64 : 128"
+expression = "max(dim, v_dim) <= 64 ? 64 : 128"
 [[value]]
 name = "block_m"
 expression = "head_dim == 64 ? 128 : 64"
@@ -92,11 +93,8 @@ name = "window"
 expression = "max(keys_left, keys_right) > 0 || packed"
 
 [[needs]]
-expression = "dim % 8 == 0 && dim <= 128"
+expression = "dim % 8 == 0 && v_dim % 8 == 0 && max(dim, v_dim) <= 128"
 reason = "the kernel takes heads of multiples of 8 up to 128"
-[[needs]]
-expression = "v_dim == dim"
-reason = "the kernel has no build for heads of v of another size"
 [[needs]]
 expression = "min(q_len, k_len) > 0"
 reason = "there is nothing to multiply"
@@ -145,13 +143,13 @@ box = [64, 64, 1, 1]
 [[tensor_map]]
 name = "map_v"
 operand = "v"
-sizes = ["dim", "k_len", "kv_heads", "batch"]
+sizes = ["v_dim", "k_len", "kv_heads", "batch"]
 strides = ["2 * v_stride1", "2 * v_stride2", "2 * v_stride0"]
 box = [64, 64, 1, 1]
 [[tensor_map]]
 name = "map_d_o"
 operand = "d_o"
-sizes = ["dim", "q_len", "heads", "batch"]
+sizes = ["v_dim", "q_len", "heads", "batch"]
 strides = ["2 * d_o_stride1", "2 * d_o_stride2", "2 * d_o_stride0"]
 box = [64, 64, 1, 1]
 [[tensor_map]]
@@ -163,7 +161,7 @@ box = [64, 64, 1, 1]
 [[tensor_map]]
 name = "map_d_v"
 operand = "d_v"
-sizes = ["dim", "k_len", "kv_heads", "batch"]
+sizes = ["v_dim", "k_len", "kv_heads", "batch"]
 strides = ["2 * d_v_stride1", "2 * d_v_stride2", "2 * d_v_stride0"]
 box = [64, 64, 1, 1]
 [[struct]]
@@ -185,7 +183,7 @@ members = [
   { operand = "d_k" }, { i64 = "d_k_stride0" }, { i64 = "d_k_stride2" }, { i64 = "d_k_stride1" },
   { operand = "d_v" }, { i64 = "d_v_stride0" }, { i64 = "d_v_stride2" }, { i64 = "d_v_stride1" },
   { workspace = "key_tiles" }, { workspace = "query_blocks" },
-  { u32 = "dim" }, { u32 = "dim" },
+  { u32 = "dim" }, { u32 = "v_dim" },
 ]
 [[kernel]]
 symbol = "ridge_attention_backward_documents"
