@@ -18,7 +18,7 @@
 // Same bits Always on one device, whatever the number of threads.
 // Cost      About 15 operations for each logit; every operand once.
 // Errors    As route's. On a processor an expert that is none: the error names its place and value, and nothing is
-//           written.
+//           written. On a GPU, where a call returns before it runs, such an expert counts for nothing.
 #pragma once
 
 #include "ops/route/contract.h"

@@ -1,0 +1,13 @@
+#include "ops/expert_order/expert_order.h"
+
+namespace ridge::ops::expert_order {
+
+record::Cost cost(const Problem& problem) {
+  record::Cost cost;
+  for (const OperandSpec& spec : problem.operands) {
+    cost.bytes += static_cast<double>(size_bytes(spec.dtype, spec.element_count()));
+  }
+  return cost;
+}
+
+}  // namespace ridge::ops::expert_order
