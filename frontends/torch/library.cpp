@@ -92,6 +92,8 @@ constexpr const char* kSchemas[] = {
     "int group_top=1, bool renormalize=False, float scale=1.) -> (Tensor weights, Tensor experts)",
     "route_backward(Tensor dweights, Tensor logits, Tensor experts, str score, str order, bool renormalize, "
     "float scale) -> Tensor",
+    "expert_order(Tensor experts, int num_experts, int align=1) -> (Tensor offsets, Tensor tokens, Tensor rows, Tensor "
+    "choices)",
     "rescale_(Tensor(a!) x, Tensor factor) -> ()",
     "rope(Tensor q, Tensor? k, Tensor cos, Tensor sin, Tensor? positions=None, int offset=0, bool interleaved=False, "
     "bool inverse=False) -> (Tensor q_out, Tensor k_out)",
@@ -136,6 +138,7 @@ void register_all(torch::Library& library, c10::DispatchKey key) {
   register_embedding(library, key);
   register_combine_rows(library, key);
   register_route(library, key);
+  register_expert_order(library, key);
   register_rope(library, key);
   register_rope_norm(library, key);
   register_rescale(library, key);

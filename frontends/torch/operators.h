@@ -166,6 +166,7 @@ void register_softmax(torch::Library& library, c10::DispatchKey key);
 void register_embedding(torch::Library& library, c10::DispatchKey key);
 void register_combine_rows(torch::Library& library, c10::DispatchKey key);
 void register_route(torch::Library& library, c10::DispatchKey key);
+void register_expert_order(torch::Library& library, c10::DispatchKey key);
 void register_rope(torch::Library& library, c10::DispatchKey key);
 void register_rope_norm(torch::Library& library, c10::DispatchKey key);
 void register_rescale(torch::Library& library, c10::DispatchKey key);

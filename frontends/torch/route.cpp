@@ -1,5 +1,4 @@
-// ridgeline::route, the router of a mixture of experts, and ridgeline::route_backward. There is no kernel for GPUs yet:
-// there PyTorch's own operators do the same (docs/operators/route.md).
+// ridgeline::route, the router of a mixture of experts, and ridgeline::route_backward.
 #include "ridge/ops/route.h"
 
 #include <ATen/Functions.h>
@@ -105,7 +104,7 @@ Tensor route_backward_meta(const Tensor& dweights, const Tensor& logits, const T
   return at::empty_symint(logits.sym_sizes(), logits.options());
 }
 
-// ---- By PyTorch's own operators: on GPUs, for float64, tangents, and gradients that are differentiated again
+// ---- By PyTorch's own operators: for float64, tangents, and gradients that are differentiated again
 
 // Places along the last dimension by falling numbers: of equal ones the lower first, NaN behind all, and `closed` ones
 // behind those.
@@ -188,7 +187,7 @@ Tensor gradient_by_torch(const Tensor& dweights, const Tensor& logits, const Ten
 
 // ---- The calls
 
-bool by_torch(const Tensor& logits) { return !logits.is_cpu() || logits.scalar_type() == at::kDouble; }
+bool by_torch(const Tensor& logits) { return logits.scalar_type() == at::kDouble; }
 
 WeightsAndExperts route(const Tensor& logits, std::int64_t top, std::string_view score, std::string_view order,
                         const OptionalTensor& bias, std::int64_t groups, std::int64_t group_top, bool renormalize,
@@ -203,6 +202,7 @@ WeightsAndExperts route(const Tensor& logits, std::int64_t top, std::string_view
   const auto& [weights, experts] = made;
   if (weights.numel() == 0) return made;
   const Tensor rows = logits.contiguous(), numbers = given(bias) ? bias->contiguous() : Tensor();
+  const OnDeviceOf on_device(logits);
   RouteArgs args;
   args.logits = row_major_view(rows, kOp, "logits");
   if (numbers.defined()) args.bias = dense_view(numbers, kOp, "bias");
@@ -223,6 +223,7 @@ Tensor route_backward(const Tensor& dweights, const Tensor& logits, const Tensor
   if (by_torch(logits)) return gradient_by_torch(dweights, logits, experts, setting);
   if (dlogits.numel() == 0) return dlogits;
   const Tensor rows = logits.contiguous(), chosen = experts.contiguous(), gradient = dweights.contiguous();
+  const OnDeviceOf on_device(logits);
   RouteBackwardArgs args;
   args.logits = row_major_view(rows, kOp, "logits");
   args.experts = dense_view(chosen, kOp, "experts");

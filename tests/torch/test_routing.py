@@ -91,6 +91,60 @@ def test_order_of_no_token_and_of_one_expert(device):
         rt.expert_order(torch.zeros(5, 1, dtype=torch.int32, device=device), 0)
     with pytest.raises(ValueError, match=r"shape \(5,\)"):
         rt.expert_order(torch.zeros(5, dtype=torch.int32, device=device), 2)
+    with pytest.raises(ValueError, match="align is 0; give 1 to 1024"):
+        rt.expert_order(torch.zeros(5, 1, dtype=torch.int32, device=device), 1, align=0)
+    with pytest.raises(TypeError, match="experts is torch.float32"):
+        rt.expert_order(torch.zeros(5, 1, device=device), 1)
+
+
+@pytest.mark.parametrize("index", [torch.int32, torch.int64, torch.int8])
+@pytest.mark.parametrize("tokens,top,experts", [(90, 4, 7), (3000, 8, 100), (5, 1, 120)])
+@pytest.mark.parametrize("align", [1, 16])
+def test_order_is_a_stable_sort(device, index, tokens, top, experts, align):
+    choice = torch.randint(-2, experts + 3, (tokens, top), device=device).to(index)  # some are none
+    order = rt.expert_order(choice, experts, align=align)
+    rows, token_of, choices, flat = order.rows.flatten().tolist(), order.tokens.flatten().tolist(), order.choices.flatten().tolist(), choice.flatten().tolist()
+    begin, seen = 0, 0
+    for expert in range(experts):
+        assert order.offsets[expert].item() == begin
+        own = [at for at, which in enumerate(flat) if which == expert]
+        length = -(-len(own) // align) * align
+        assert choices[begin : begin + length] == own + [-1] * (length - len(own))
+        assert token_of[begin : begin + length] == [at // top for at in own] + [-1] * (length - len(own))
+        assert [rows[at] for at in own] == list(range(begin, begin + len(own)))
+        begin, seen = begin + length, seen + len(own)
+    assert order.offsets[experts].item() == begin and set(choices[begin:]) <= {-1} and set(token_of[begin:]) <= {-1}
+    assert sum(row >= 0 for row in rows) == seen and len(choices) == (tokens * top + experts * (align - 1)) // align * align
+
+
+def test_rows_of_aligned_experts_come_back(device):
+    choice, x = chosen(60, 3, 5, device), torch.randn(60, 64, device=device)
+    order = rt.expert_order(choice, 5, align=8)
+    rows = rt.permute(x, order)
+    assert (order.offsets % 8 == 0).all() and not rows[order.tokens.flatten() < 0].any()
+    torch.testing.assert_close(rt.unpermute(rows, order), (choice >= 0).sum(1, keepdim=True) * x)
+
+
+def test_a_number_beyond_32_bits_is_no_expert(device):
+    order = rt.expert_order(torch.tensor([[2**32, 1], [-(2**33), 2**40 + 1]], device=device), 3)
+    assert order.offsets.tolist() == [0, 0, 1, 1] and order.rows.tolist() == [[-1, 0], [-1, -1]]
+
+
+def test_an_order_is_captured_in_a_graph(device):
+    if device.type == "cpu":
+        pytest.skip("there are graphs on GPUs alone")
+    logits = torch.randn(500, 32, device=device)
+    call = lambda: rt.expert_order(rt.route(logits, 4, score="sigmoid", bias=bias, groups=4, group_top=2).experts, 32, align=8)  # noqa: E731
+    bias = torch.rand(32, device=device)
+    call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = call()
+    for _ in range(3):
+        logits.normal_()
+        graph.replay()
+        assert all(torch.equal(a, b) for a, b in zip(captured, call()))
 
 
 def test_equal_bits_in_every_call(device):
@@ -137,6 +191,7 @@ def test_calls_compile_and_the_operators_pass_pytorchs_own_checks(device):
     rows = torch.randn(order.tokens.shape[0], 16, device=device, requires_grad=True)
     torch.library.opcheck(ops.combine_rows.default, (rows, order.rows, None, order.choices))  # also with a symbolic number of sources
     torch.library.opcheck(ops.combine_rows.default, (x.detach(), order.rows.clamp(max=19), weights.detach(), None), test_utils=("test_schema", "test_faketensor"))
+    torch.library.opcheck(ops.expert_order.default, (chosen(20, 3, 5, device), 5, 16))
     torch.library.opcheck(ops.combine_rows_backward.default, (torch.randn(20, 16, device=device), x.detach(), order.rows.clamp(max=19)))
 
 

@@ -9,7 +9,7 @@ import torch
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
 from .ops import logsumexp
-from .routing import choices_by_expert
+from .routing import expert_order
 
 Score = Literal["softmax", "sigmoid"]
 Order = Literal["score_first", "top_first"]
@@ -40,7 +40,7 @@ def route(
 ) -> Route:
     """The ``top`` experts of each token with the largest scores, and their weights. Of equal scores the lower expert comes first.
 
-    logits       [tokens, experts], float32, bfloat16 or float16 (float64, and every dtype on a GPU: by torch)
+    logits       [tokens, experts], float32, bfloat16 or float16 (float64: by torch)
     score        of a logit: softmax over the experts, or sigmoid
     order        "score_first": the score is of all experts, as in Mixtral, Qwen and DeepSeek; "top_first": of the chosen ones, as in GPT-OSS
     bias         [experts], float32: added to the scores for the choice alone, without a gradient (DeepSeek-V3); to the logits with "top_first"
@@ -113,12 +113,10 @@ def drop_over_capacity(experts: torch.Tensor, num_experts: int, capacity: int) -
     """
     if capacity < 0:
         raise ValueError(f"drop_over_capacity: capacity is {capacity}; give at least 0")
-    flat, order = choices_by_expert("drop_over_capacity", experts, num_experts)
-    sorted_experts = flat[order]
-    begins = torch.searchsorted(sorted_experts, sorted_experts)  # of the run of each expert
-    kept = (torch.arange(flat.numel(), device=flat.device) - begins < capacity) & (sorted_experts < num_experts)
-    result = torch.empty_like(flat).scatter_(0, order, torch.where(kept, sorted_experts, -1))
-    return result.view(experts.shape)
+    order = expert_order(experts, num_experts)
+    begins = order.offsets[experts.clamp(0, num_experts - 1).long()]  # of the rows of each choice's expert
+    kept = (order.rows >= 0) & (order.rows - begins < capacity)
+    return torch.where(kept, experts, -1)
 
 
 class Routing(NamedTuple):

@@ -7,6 +7,7 @@ import torch
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
 _combine_rows: Callable[..., torch.Tensor] = torch.ops.ridgeline.combine_rows.default
+_expert_order: Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]] = torch.ops.ridgeline.expert_order.default
 
 
 def combine_rows(
@@ -32,43 +33,28 @@ class ExpertOrder(NamedTuple):
     offsets: torch.Tensor
     """[experts + 1], int32: where the rows of each expert begin, and where the last end; what ``grouped_gemm`` takes."""
     tokens: torch.Tensor
-    """[tokens * top, 1], int32: the token of each sorted row; -1 behind the last expert."""
+    """[rows, 1], int32: the token of each sorted row; -1 where there is none: behind the last expert, and in front of the next one with ``align``. There are
+    tokens * top rows, with ``align`` as many as it may take."""
     rows: torch.Tensor
     """[tokens, top], int32: the sorted row of each choice of a token; -1 where it has none."""
     choices: torch.Tensor
-    """[tokens * top, 1], int32: token * top + k of each sorted row; -1 behind the last expert."""
+    """[rows, 1], int32: token * top + k of each sorted row; -1 where there is none."""
 
 
-def choices_by_expert(name: str, experts: torch.Tensor, num_experts: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The expert of each choice, token after token (num_experts: none), and the choices in the order of experts, those of one in the order of tokens.
-
-    name  of the function that asks, for errors
-    """
-    if experts.dim() != 2:
-        raise ValueError(f"{name}: experts has shape {tuple(experts.shape)}; give [tokens, top]")
-    if num_experts < 1:
-        raise ValueError(f"{name}: num_experts is {num_experts}; give at least 1")
-    flat = torch.where((experts < 0) | (experts >= num_experts), num_experts, experts).flatten()
-    return flat, torch.argsort(flat, stable=True)
-
-
-def expert_order(experts: torch.Tensor, num_experts: int) -> ExpertOrder:
+def expert_order(experts: torch.Tensor, num_experts: int, *, align: int = 1) -> ExpertOrder:
     """Tokens sorted by their experts; those of one expert stay in the order of tokens. Nothing waits for a GPU.
 
-    experts  [tokens, top], whole numbers: the experts that each token chose; negative, or from num_experts on: none, as of a token that is dropped
+    experts      [tokens, top], whole numbers: the experts that each token chose; negative, or from num_experts on: none, as of a token that is dropped
+    num_experts  1 to 4096
+    align        the rows of each expert begin at a multiple of it, 1 to 1024; what is left in front of the next expert are rows without a token
     """
-    flat, order = choices_by_expert("expert_order", experts, num_experts)
-    sorted_experts = flat[order]
-    offsets = torch.searchsorted(sorted_experts, torch.arange(num_experts + 1, device=flat.device, dtype=flat.dtype))
-    choices = torch.where(sorted_experts < num_experts, order, -1)
-    rows = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel(), device=flat.device))
-    rows = torch.where(flat < num_experts, rows, -1).view(experts.shape)
-    tokens = torch.div(choices, max(experts.shape[1], 1), rounding_mode="floor")
-    return ExpertOrder(offsets.int(), tokens.int()[:, None], rows.int(), choices.int()[:, None])
+    if experts.dim() != 2:
+        raise ValueError(f"expert_order: experts has shape {tuple(experts.shape)}; give [tokens, top]")
+    return ExpertOrder(*_expert_order(experts, num_experts, align))
 
 
 def permute(x: torch.Tensor, order: ExpertOrder) -> torch.Tensor:
-    """The rows of x for each expert, [tokens * top, columns]; rows behind the last expert are 0. The gradient of a token is the sum of those of its rows."""
+    """The rows of x for each expert, [sorted rows, columns]; those without a token are 0. The gradient of a token is the sum of those of its rows."""
     return combine_rows(x, order.tokens, places=order.rows)
 
 
