@@ -420,6 +420,52 @@ def check_embedding(mesh):
         assert gradient.placements == (of_gradient,) and not comm.get_total_counts()
 
 
+def check_experts(mesh):
+    """Products of groups, rows that are moved, and routes."""
+    offsets = torch.tensor([0, 3, 3, 8, 10], dtype=torch.int32)  # a group without rows, rows of none
+    experts = torch.tensor([[0, 2], [3, -1], [2, 0], [1, 3], [-1, -1]])
+    order = rt.expert_order(experts, 4)
+    everywhere = [Replicate()]
+    o, tokens, rows, choices = (distribute_tensor(each, mesh, everywhere) for each in (offsets, order.tokens, order.rows, order.choices))
+    a, b, dy = torch.randn(12, 8), torch.randn(4, 6, 8), torch.randn(12, 6)
+    for places, (x, w) in every_placement(mesh, a, b):
+        same(ops.grouped_gemm(x, w, o, False, True), ops.grouped_gemm(a, b, offsets, False, True), 100, places)
+    for places, (x, w) in every_placement(mesh, dy, b):
+        same(ops.grouped_gemm(x, w, o), ops.grouped_gemm(dy, b, offsets), 100, places)
+    for places, (x, y) in every_placement(mesh, a, dy):
+        same(ops.grouped_gemm(y, x, o, True), ops.grouped_gemm(dy, a, offsets, True), 100, places)
+        sums, target = torch.ones(4, 6, 8), distribute_tensor(torch.ones(4, 6, 8), mesh, everywhere)
+        ops.grouped_gemm_add_(target, y, x, o)
+        ops.grouped_gemm_add_(sums, dy, a, offsets)
+        same(target, sums, 100, places)
+    of_tokens, of_rows, weights = torch.randn(5, 8), torch.randn(10, 8), torch.rand(5, 2)
+    for places, (x, y, w) in every_placement(mesh, of_tokens, of_rows, weights):
+        same(ops.combine_rows(x, tokens, None, rows), ops.combine_rows(of_tokens, order.tokens, None, order.rows), 200, places)
+        same(ops.combine_rows(y, rows, w, choices), ops.combine_rows(of_rows, order.rows, weights, order.choices), 120, places)
+        same(ops.combine_rows_backward(x, y, rows), ops.combine_rows_backward(of_tokens, of_rows, order.rows), 100, places)
+    logits, bias, dweights = torch.randn(10, 8), torch.randn(8), torch.randn(10, 3)
+    form = ("sigmoid", "score_first", bias, 4, 2, True, 2.5)
+    right = ops.route(logits, 3, *form)
+    for places, (x, c, d) in every_placement(mesh, logits, bias, dweights):
+        found = ops.route(x, 3, form[0], form[1], c, *form[3:])
+        same(found[0], right[0], 120, places)
+        assert torch.equal(found[1].full_tensor(), right[1])
+        same(ops.route(x, 3)[0], ops.route(logits, 3)[0], 120, places)
+        chosen = distribute_tensor(right[1], mesh, [places[2]])
+        same(ops.route_backward(d, x, chosen, "sigmoid", "score_first", True, 2.5), ops.route_backward(dweights, logits, right[1], "sigmoid", "score_first", True, 2.5), 100, places)
+    if torch.is_inference_mode_enabled():
+        return
+    layer = rt.GroupedLinear(4, 8, 6)
+    plain, upstream = a.clone().requires_grad_(), torch.randn(12, 6)
+    layer(plain, offsets).backward(upstream)
+    for place, of_x in itertools.product((Replicate(), Shard(1), Shard(2)), (Replicate(), Shard(1))):
+        own = rt.GroupedLinear(4, 8, 6, device="meta")
+        own.weight = torch.nn.Parameter(distribute_tensor(layer.weight.detach(), mesh, [place]))
+        x = distribute_tensor(a, mesh, [of_x]).requires_grad_()
+        own(x, o).backward(distribute_tensor(upstream, mesh, everywhere))
+        same((x.grad, own.weight.grad), (plain.grad, layer.weight.grad), 100, (place, of_x))
+
+
 def check_attention(mesh):
     """Batch and heads, and queries without a mask, in every placement: what lies alike moves nothing, and other placements are refused by name."""
     refused = 0
@@ -860,6 +906,7 @@ def main():
         "plans": lambda: check_plans(mesh, rank),
         "norms": lambda: check_norms(mesh),
         "activations": lambda: (check_activations(mesh), check_shares(mesh), check_embedding(mesh)),
+        "experts": lambda: in_modes(check_experts, mesh),
         "changes": lambda: check_changes(mesh),
         "gather": lambda: check_gather(mesh, store),
         "rope": lambda: check_rope(mesh),

@@ -2,7 +2,7 @@
 
 import pytest
 
-PARTS = ["ops", "leading", "codes", "quantised", "middle", "plans", "norms", "activations", "gather", "changes", "objects", "adamw", "rope", "attention", "losses"]
+PARTS = ["ops", "leading", "codes", "quantised", "middle", "plans", "norms", "activations", "experts", "gather", "changes", "objects", "adamw", "rope", "attention", "losses"]
 
 
 @pytest.mark.parametrize("part", PARTS)
