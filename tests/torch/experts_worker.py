@@ -3,10 +3,15 @@
 experts_worker.py RANK RANKS STORE_FILE
 """
 
+import copy
 import os
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
 
 import ranks as processes
 import ridgeline.testing as testing
@@ -82,6 +87,20 @@ def check_bits(rank, ranks):
     assert torch.equal(dirty[others], clean[others]) and bool(dirty[3].isnan().all()) == (rank == 0)
 
 
+def check_sharded(rank, ranks):
+    """FSDP2 and DDP around a whole layer: gradients are those of all tokens in one process, means over ranks."""
+    torch.manual_seed(1)
+    whole = rt.MoE(HIDDEN, INNER, EXPERTS, TOP, shared=16, renormalize=True)
+    sharded, replica = copy.deepcopy(whole), DistributedDataParallel(copy.deepcopy(whole))
+    fully_shard(sharded, mesh=init_device_mesh(processes.DEVICE, (ranks,)))
+    x = torch.randn(48, HIDDEN, generator=processes.generator(8))
+    whole(x).y.square().mean().backward()
+    for model in (sharded, replica):
+        model(x.chunk(ranks)[rank]).y.square().mean().backward()
+        for have, want in zip(model.parameters(), whole.parameters(), strict=True):
+            testing.assert_snr(want.grad, have.grad.full_tensor() if isinstance(have.grad, DTensor) else have.grad, SAME)
+
+
 def main():
     rank, ranks, _ = processes.begin()
     check(rank, ranks, [30, 30], renormalize=True)
@@ -92,6 +111,7 @@ def main():
     check(rank, ranks, [25, 31], skew=True)
     check(rank, ranks, [64, 33], torch.bfloat16, 34, renormalize=True)
     check_bits(rank, ranks)
+    check_sharded(rank, ranks)
     try:
         rt.MoE(8, 8, ranks + 1, 1, process_group=dist.group.WORLD)
     except ValueError as error:
