@@ -50,4 +50,36 @@ Status check_group_count(std::string_view op, std::int64_t groups, std::int64_t 
                    fmt::format("give {}: where each begins, and where the last ends", groups + 1));
 }
 
+namespace {
+
+// `view` from its element `offset` on. Without elements there may be no memory to point into.
+TensorView moved(TensorView view, std::int64_t offset) {
+  if (view.element_count() != 0) view.data = static_cast<char*>(view.data) + size_bytes(view.dtype, offset);
+  return view;
+}
+
+}  // namespace
+
+TensorView rows_of(const TensorView& matrix, std::int64_t first, std::int64_t last) {
+  TensorView rows = matrix;
+  rows.shape[0] = last - first;
+  return moved(rows, first * matrix.stride[0]);
+}
+
+TensorView columns_of(const TensorView& matrix, std::int64_t first, std::int64_t last) {
+  TensorView columns = matrix;
+  columns.shape[1] = last - first;
+  return moved(columns, first);
+}
+
+TensorView matrix_of(const TensorView& stack, std::int64_t index) {
+  TensorView matrix;
+  matrix.data = stack.data;
+  matrix.dtype = stack.dtype;
+  matrix.rank = 2;
+  matrix.shape = {stack.shape[1], stack.shape[2]};
+  matrix.stride = {stack.stride[1], stack.stride[2]};
+  return moved(matrix, index * stack.stride[0]);
+}
+
 }  // namespace ridge::ops

@@ -1,5 +1,5 @@
 // Rows that belong to groups: offsets [groups + 1] say where each group begins and where the last ends. They lie in
-// memory of the device; this reads them on a processor.
+// memory of the device; this reads them on a processor, and cuts matrices into the parts of groups.
 #pragma once
 
 #include <cstdint>
@@ -28,5 +28,10 @@ std::vector<std::int64_t> read_offsets(const TensorView& offsets);
 Status check_offsets(std::string_view op, std::span<const std::int64_t> offsets, std::int64_t rows);
 // Of what a caller gives: at least one group, and an offset more.
 Status check_group_count(std::string_view op, std::int64_t groups, std::int64_t offsets);
+
+// Rows, or columns, first .. last of a matrix; matrix `index` of a stack.
+TensorView rows_of(const TensorView& matrix, std::int64_t first, std::int64_t last);
+TensorView columns_of(const TensorView& matrix, std::int64_t first, std::int64_t last);
+TensorView matrix_of(const TensorView& stack, std::int64_t index);
 
 }  // namespace ridge::ops

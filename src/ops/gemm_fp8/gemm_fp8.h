@@ -5,9 +5,8 @@
 #include <vector>
 
 #include "ops/gemm_fp8/contract.h"
-#include "ops/matmul/product.h"
+#include "ops/matmul/coded_product.h"
 #include "ops/op.h"
-#include "ops/scaling.h"
 
 namespace ridge::ops::gemm_fp8 {
 
@@ -15,19 +14,6 @@ namespace ridge::ops::gemm_fp8 {
 enum Param : std::size_t { kM, kN, kK, kDtype, kOut, kLayout, kAccumulate, kScaling, kSums, kBias, kParamCount };
 enum Operand : std::size_t { kA, kB, kScaleA, kScaleB };
 
-struct Formats {
-  DType a = DType::kE4m3fn, b = DType::kE4m3fn;
-  friend bool operator==(const Formats&, const Formats&) = default;
-};
-inline constexpr Formats kFormats[] = {{DType::kE4m3fn, DType::kE4m3fn},  // by the value of `dtype`
-                                       {DType::kE5m2, DType::kE5m2},
-                                       {DType::kE4m3fn, DType::kE5m2},
-                                       {DType::kE5m2, DType::kE4m3fn}};
-inline constexpr DType kOuts[] = {DType::kBf16, DType::kF16, DType::kF32};  // of `out`
-
-struct Granularities {
-  Granularity a = Granularity::kTensor, b = Granularity::kTensor;
-};
 inline Granularities granularities(Fp8Scaling scaling) {
   switch (scaling) {
     case Fp8Scaling::kTensor: return {Granularity::kTensor, Granularity::kTensor};
@@ -71,6 +57,7 @@ inline Shape shape_of(const Problem& problem) {
 // Scales in host memory: NaN and infinities are refused with their place.
 Status check_scales(const Problem& problem, std::span<const TensorView> operands);
 
+CodedProduct product_of(const Shape& shape, std::span<const TensorView> operands);
 // How wrong sums of this kind may be.
 ProductModel model_of(const Shape& shape);
 

@@ -229,21 +229,14 @@ reason = "two warpgroups share the rows of a tile, 64 each or more"
 
 #include "../../device/cuda/kernel/main_loop.cuh"
 #include "../../device/cuda/kernel/shared_stage.cuh"
-#include "../../device/cuda/kernel/tile_scheduler.cuh"
+#include "../matmul/grouped_tiles.cuh"
 
 namespace ridge::cuda {
-
-// As the launch plan fills it.
-struct GroupView {
-  const void* offsets;  // [count + 1], of 4 or 8 bytes
-  u32 count, rows;
-};
-
 namespace {
 
-constexpr bool kAlongSums = RIDGE_ALONG_SUMS != 0, kWideOffsets = RIDGE_WIDE_OFFSETS != 0;
-
 struct Config : GemmBuild {
+  static constexpr bool kAlongSums = RIDGE_ALONG_SUMS != 0, kWideOffsets = RIDGE_WIDE_OFFSETS != 0;
+  static constexpr u32 kGroupAlign = 1;
   static constexpr u32 kBlockM = RIDGE_BLOCK_M, kBlockN = RIDGE_BLOCK_N, kStages = RIDGE_STAGES;
   static constexpr u32 kClusterM = RIDGE_CLUSTER_M, kClusterN = RIDGE_CLUSTER_N, kClusterBlocks = kClusterM * kClusterN;
   static constexpr bool kMulticast = kClusterBlocks > 1, kPingpong = RIDGE_PINGPONG != 0;
@@ -276,153 +269,9 @@ struct SharedLayout {
   static constexpr u32 kGroups = kLoaded + Config::kStages * kBarrierBytes;
 };
 
-// ---- Groups and their tiles
-
-// In shared memory, made by every block for itself.
-struct GroupTable {
-  u32* begins;  // [count + 1]: the first row of each group, and the end of the last
-  u32* order;   // along rows [count + 1]: tiles of the groups before; along sums [count]: groups, the largest first
-};
-
-// The sum or the maximum over this lane and those before it.
-template <class Combine>
-__device__ __forceinline__ u32 scan_warp(u32 value, u32 lane, const Combine& combine) {
-#pragma unroll
-  for (u32 step = 1; step < kWarpThreads; step *= 2) {
-    const u32 before = __shfl_up_sync(~0u, value, step);
-    if (lane >= step) value = combine(value, before);
-  }
-  return value;
-}
-
-// By one warp. Offsets that fall are taken for the highest one before them, so that no row belongs to two groups.
-__device__ __forceinline__ void never_fall(const GroupView& groups, u32* begins, u32 lane) {
-  u32 highest = 0;
-  for (u32 first = 0; first <= groups.count; first += kWarpThreads) {
-    const u32 i = first + lane, own = i <= groups.count ? begins[i] : 0;
-    const u32 begin = scan_warp(max(own, highest), lane, [](u32 x, u32 y) { return max(x, y); });
-    if (i <= groups.count) begins[i] = begin;
-    highest = __shfl_sync(~0u, begin, kWarpThreads - 1);
-  }
-}
-
-__device__ __forceinline__ u32 tile_rows_of(u32 rows) {
-  constexpr u32 kHigh = Config::kBlockM * Config::kClusterM;
-  return (rows + kHigh - 1) / kHigh;
-}
-
-// By one warp.
-__device__ __forceinline__ void count_tiles(const GroupView& groups, const GroupTable& table, u32 tile_cols, u32 lane) {
-  u32 before = 0;
-  if (lane == 0) table.order[0] = 0;
-  for (u32 first = 0; first < groups.count; first += kWarpThreads) {
-    const u32 g = first + lane;
-    const u32 own = g < groups.count ? tile_rows_of(table.begins[g + 1] - table.begins[g]) * tile_cols : 0;
-    const u32 tiles = before + scan_warp(own, lane, [](u32 x, u32 y) { return x + y; });
-    if (g < groups.count) table.order[g + 1] = tiles;
-    before = __shfl_sync(~0u, tiles, kWarpThreads - 1);
-  }
-}
-
-// Every group at its rank by size, of equal ones the earlier first: those without rows come last.
-__device__ __forceinline__ void sort_groups(const GroupView& groups, const GroupTable& table) {
-  for (u32 g = threadIdx.x; g < groups.count; g += blockDim.x) {
-    const u32 rows = table.begins[g + 1] - table.begins[g];
-    u32 rank = 0;
-    for (u32 other = 0; other < groups.count; ++other) {
-      const u32 its = table.begins[other + 1] - table.begins[other];
-      rank += its > rows || (its == rows && other < g) ? 1 : 0;
-    }
-    table.order[rank] = g;
-  }
-}
-
-// By all threads of the block, which then may read the table.
-__device__ __forceinline__ void read_groups(const GroupView& groups, const GroupTable& table, u32 tile_cols) {
-  for (u32 i = threadIdx.x; i <= groups.count; i += blockDim.x) {
-    const i64 offset = kWideOffsets ? static_cast<const i64*>(groups.offsets)[i]
-                                    : static_cast<i64>(static_cast<const i32*>(groups.offsets)[i]);
-    table.begins[i] = static_cast<u32>(min(max(offset, static_cast<i64>(0)), static_cast<i64>(groups.rows)));
-  }
-  __syncthreads();
-  if (threadIdx.x < kWarpThreads) {
-    never_fall(groups, table.begins, threadIdx.x);
-    __syncwarp();
-    if constexpr (!kAlongSums) count_tiles(groups, table, tile_cols, threadIdx.x);
-  }
-  __syncthreads();
-  if constexpr (kAlongSums) {
-    sort_groups(groups, table);
-    __syncthreads();
-  }
-}
-
-struct GroupTile {
-  u32 group, begin, rows;  // the group's first row, and how many it has
-  TileCoordinate at;       // of the cluster's tile within the group's part of C
-};
-
-// The tiles of one cluster of a persistent grid.
-struct GroupWalk {
-  GroupTable table;
-  TileGrid grid;  // of one C; along rows its number of rows is the group's own
-  u32 tile, step, count;
-  u32 group = 0;
-
-  __device__ __forceinline__ bool more() const { return tile < count; }
-  __device__ __forceinline__ void next() { tile += step; }
-  __device__ __forceinline__ GroupTile at() {
-    if constexpr (kAlongSums) {
-      const u32 each = grid.rows * grid.cols, place = tile / each;
-      return with(table.order[place], tile - place * each);
-    } else {
-      while (tile >= table.order[group + 1]) ++group;
-      return with(group, tile - table.order[group]);
-    }
-  }
-
- private:
-  __device__ __forceinline__ GroupTile with(u32 g, u32 index) const {
-    const u32 begin = table.begins[g], rows = table.begins[g + 1] - begin;
-    TileGrid own = grid;
-    if constexpr (!kAlongSums) {
-      own.rows = tile_rows_of(rows);
-      own.group = min(grid.group, own.rows);
-    }
-    return {g, begin, rows, tile_at(own, index)};
-  }
-};
-
-// Along sums groups without rows have no tiles: no sums are needed for them.
-__device__ __forceinline__ u32 groups_with_rows(const GroupTable& table, u32 count) {
-  while (count > 0 && table.begins[table.order[count - 1]] == table.begins[table.order[count - 1] + 1]) --count;
-  return count;
-}
-
-__device__ __forceinline__ GroupWalk group_walk(const GroupTable& table, const TileGrid& grid,
-                                                const GroupView& groups) {
-  const u32 count =
-      kAlongSums ? groups_with_rows(table, groups.count) * grid.rows * grid.cols : table.order[groups.count];
-  return {table, grid, blockIdx.x / Config::kClusterBlocks, gridDim.x / Config::kClusterBlocks, count};
-}
-
 // Steps of K of a tile.
 __device__ __forceinline__ u32 steps_of(const GroupTile& tile, u32 k_blocks) {
-  return kAlongSums ? (tile.rows + Config::kBlockK - 1) / Config::kBlockK : k_blocks;
-}
-
-// ---- Stages
-
-// One box of a stack of matrices.
-template <u32 kParts>
-__device__ __forceinline__ void load_of_stack(u32 to, const TensorMap& map, u32 barrier, i32 x, i32 y, i32 matrix,
-                                              u16 mask) {
-  const BoxCorner at{x, y, matrix, 0};
-  if constexpr (kParts == 1) {
-    load_box(to, map, barrier, at);
-  } else {
-    load_box_multicast(to, map, barrier, at, mask);
-  }
+  return Config::kAlongSums ? (tile.rows + Config::kBlockK - 1) / Config::kBlockK : k_blocks;
 }
 
 // Of the last step of a group along sums, which may end within the stage: its rows of K that are the group's own.
@@ -441,106 +290,6 @@ __device__ __forceinline__ void clear_depth(u32 stage_a, u32 stage_b, u32 first,
   };
   for (u32 column = 0; column < Config::kBlockM / 64; ++column) clear(stage_a + column * kColumnBytes);
   for (u32 column = 0; column < Config::kBlockN / 64; ++column) clear(stage_b + column * kColumnBytes);
-}
-
-// ---- Storing
-
-// Where the accumulators of a warp go: column and row of C, the matrix of a stack, and how many rows from there on are
-// the group's.
-struct Place {
-  i32 x, y, matrix, rows;
-};
-
-// The rows of a slab that are the group's own, 16 bytes by 16 bytes.
-__device__ __forceinline__ void copy_slab(u32 buffer, const OutputView& c, const Place& place, i32 x, u32 lane) {
-  constexpr u32 kPerChunk = 16 / (Config::kTypeC == OutputType::kF32 ? 4 : 2), kBytes = 16 / kPerChunk;
-#pragma unroll
-  for (u32 i = 0; i < kSlabRows * 8 / kWarpThreads; ++i) {
-    const u32 row = i * 4 + lane / 8, chunk = lane % 8;
-    const u32 column = static_cast<u32>(x) + chunk * kPerChunk;
-    if (static_cast<i32>(row) >= place.rows || column >= c.cols) continue;
-    uint4 words;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-                 : "r"(buffer + swizzled_chunk(row, chunk))
-                 : "memory");
-    const i64 at = (static_cast<i64>(place.y) + row) * c.row_stride + column;
-    *reinterpret_cast<uint4*>(static_cast<u8*>(c.data) + at * kBytes) = words;
-  }
-  __syncwarp();
-}
-
-// As store_warp_tile of epilogue.cuh, but a slab with rows of another group, which the copy engine would write as well,
-// is copied by the warp.
-template <int kCount>
-__device__ __forceinline__ void store_group_rows(const float (&d)[kCount], const TensorMap& map, const OutputView& c,
-                                                 u32 buffers, const Place& place, u32 lane) {
-  using C = Config;
-  constexpr int kPerSlab = kSlabColumns<C::kTypeC> / 2;
-  constexpr int kSlabs = (kCount + kPerSlab - 1) / kPerSlab;
-  constexpr bool kWholeRounds = kSlabs % C::kSlabBuffers == 0;
-  static_assert(kCount >= kPerSlab, "the tile is at least one 128-byte slab wide");
-  const bool whole = kAlongSums || place.rows >= static_cast<i32>(kSlabRows);
-#pragma unroll  // fully: `d` is in registers, so its indices must be constants
-  for (int slab = 0; slab < kSlabs; ++slab) {
-    const int first = slab * kPerSlab <= kCount - kPerSlab ? slab * kPerSlab : kCount - kPerSlab;
-    const u32 buffer = buffers + (static_cast<u32>(slab) % C::kSlabBuffers) * kSlabBytes;
-    if (lane == 0) {
-      // Slabs that are copied are no stores of the engine, so their number tells nothing of those before.
-      if (!whole || (slab == 0 && !kWholeRounds)) {
-        wait_stores_read<0>();
-      } else {
-        wait_stores_read<C::kSlabBuffers - 1>();
-      }
-    }
-    __syncwarp();
-    if constexpr (C::kTypeC == OutputType::kF32) {
-      write_slab_32bit(d, first, buffer, lane);
-    } else {
-      write_slab_16bit<C::kTypeC>(d, first, buffer, lane);
-    }
-    fence_proxy_async_shared();
-    __syncwarp();
-    const i32 x = place.x + 2 * first;
-    if (!whole) {
-      copy_slab(buffer, c, place, x, lane);
-    } else if (lane == 0) {
-      const BoxCorner at{x, place.y, place.matrix, 0};
-      if constexpr (C::kStore == StoreMode::kAdd) {
-        store_box_add(map, buffer, at);
-      } else {
-        store_box(map, buffer, at);
-      }
-      commit_stores();
-    }
-  }
-}
-
-// Zeros in rows of C, `count` from `first` on in steps of the grid's blocks, by `threads` threads of each.
-__device__ __forceinline__ void clear_rows(u8* data, i64 row_bytes, u32 width_bytes, u32 count, u32 thread,
-                                           u32 threads) {
-  for (u32 row = blockIdx.x; row < count; row += gridDim.x) {
-    uint4* const to = reinterpret_cast<uint4*>(data + row * row_bytes);
-    for (u32 chunk = thread; chunk < width_bytes / 16; chunk += threads) to[chunk] = make_uint4(0, 0, 0, 0);
-  }
-}
-
-// What no product is made for: rows of no group; along sums, unless they are added, the matrices of empty groups.
-__device__ __forceinline__ void clear_rest(const GroupView& groups, const GroupTable& table, const OutputView& c,
-                                           i64 matrix_stride, u32 thread, u32 threads) {
-  constexpr u32 kBytes = Config::kTypeC == OutputType::kF32 ? 4 : 2;
-  u8* const data = static_cast<u8*>(c.data);
-  const i64 row_bytes = c.row_stride * kBytes;
-  const u32 width = c.cols * kBytes;
-  if constexpr (!kAlongSums) {
-    const u32 end = table.begins[groups.count];
-    clear_rows(data, row_bytes, width, table.begins[0], thread, threads);
-    clear_rows(data + end * row_bytes, row_bytes, width, groups.rows - end, thread, threads);
-  } else if constexpr (Config::kStore == StoreMode::kOverwrite) {
-    for (u32 place = groups_with_rows(table, groups.count); place < groups.count; ++place) {
-      clear_rows(data + table.order[place] * matrix_stride * kBytes, row_bytes, width, c.rows, thread, threads);
-    }
-  }
 }
 
 }  // namespace
@@ -582,8 +331,8 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     cluster_wait();
   }
   wait_for_prior_grid();
-  read_groups(groups, table, tiles.cols);
-  GroupWalk walk = group_walk(table, tiles, groups);
+  read_groups<C>(groups, table, tiles.cols);
+  GroupWalk<C> walk = group_walk<C>(table, tiles, groups);
 
   if (warpgroup == C::kConsumers) {
     // ---- Beside the consumers: a thread that feeds the ring, a warp that clears the ends of groups, and two for the
@@ -601,16 +350,16 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
           const u32 steps = steps_of(tile, k_blocks);
           for (u32 step = 0; step < steps; ++step) {
             // A stage that is cut off goes to the warp that clears it.
-            const bool whole = !kAlongSums || depth_left(tile, step) == C::kBlockK;
+            const bool whole = !C::kAlongSums || depth_left(tile, step) == C::kBlockK;
             const u32 loaded =
                 whole ? ring.full(position.stage) : base + SharedLayout::kLoaded + position.stage * kBarrierBytes;
             barrier_wait(ring.empty(position.stage), position.parity ^ 1u);
             barrier_arrive_expect_bytes(loaded, C::kStageBytes);
-            const i32 k = static_cast<i32>(step * C::kBlockK) + (kAlongSums ? first : 0);
+            const i32 k = static_cast<i32>(step * C::kBlockK) + (C::kAlongSums ? first : 0);
             const u32 stage_a = base + SharedLayout::kA + position.stage * C::kStageBytesA;
             const u32 stage_b = base + SharedLayout::kB + position.stage * C::kStageBytesB;
             load_part<C, C::kMajorA, C::kBlockM, C::kClusterN, C::kSplitColumnsA>(
-                k, kAlongSums ? m : first + m, place.in_n, [&](u32 offset, i32 x, i32 y) {
+                k, C::kAlongSums ? m : first + m, place.in_n, [&](u32 offset, i32 x, i32 y) {
                   if constexpr (C::kClusterN == 1) {
                     load_box(stage_a + offset, map_a, loaded, x, y);
                   } else {
@@ -620,7 +369,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
             load_part<C, C::kMajorB, C::kBlockN, C::kClusterM, C::kSplitColumnsB>(
                 k, n, place.in_m, [&](u32 offset, i32 x, i32 y) {
                   load_of_stack<C::kClusterM>(stage_b + offset, map_b, loaded, x, y,
-                                              kAlongSums ? 0 : static_cast<i32>(tile.group), place.share_b_mask);
+                                              C::kAlongSums ? 0 : static_cast<i32>(tile.group), place.share_b_mask);
                 });
             position.advance();
           }
@@ -628,7 +377,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
         let_next_grid_start();
       }
     } else if (role == 1) {
-      if constexpr (kAlongSums) {
+      if constexpr (C::kAlongSums) {
         RingPosition<C::kStages> position;
         u32 parities = 0;  // of the barriers of stages that were cut off, a bit for each
         for (; walk.more(); walk.next()) {
@@ -649,7 +398,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
         }
       }
     } else {
-      clear_rest(groups, table, output, matrix_stride, threadIdx.x % (2 * kWarpThreads), 2 * kWarpThreads);
+      clear_rest<C>(groups, table, output, matrix_stride, threadIdx.x % (2 * kWarpThreads), 2 * kWarpThreads);
     }
     __syncwarp();
   } else {
@@ -692,14 +441,14 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
       const i32 n = static_cast<i32>((tile.at.col * C::kClusterN + place.in_n) * C::kBlockN);
       const i32 m = static_cast<i32>((tile.at.row * C::kClusterM + place.in_m) * C::kBlockM + row_in_tile +
                                      (warp % 4) * kSlabRows);
-      const i32 rows = static_cast<i32>(kAlongSums ? output.rows : tile.rows);
+      const i32 rows = static_cast<i32>(C::kAlongSums ? output.rows : tile.rows);
 #pragma unroll
       for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
         const i32 y = m + static_cast<i32>(subtile * 64);
         if (y >= rows) continue;
-        const Place to{n, kAlongSums ? y : static_cast<i32>(tile.begin) + y,
-                       kAlongSums ? static_cast<i32>(tile.group) : 0, rows - y};
-        store_group_rows(sums[subtile], map_c, output, slabs, to, lane);
+        const Place to{n, C::kAlongSums ? y : static_cast<i32>(tile.begin) + y,
+                       C::kAlongSums ? static_cast<i32>(tile.group) : 0, rows - y};
+        store_group_rows<C>(sums[subtile], map_c, output, slabs, to, lane);
       }
     }
     if (lane == 0) wait_stores_done();

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "ops/grouped_gemm/contract.h"
-#include "ops/op.h"
-#include "ops/row_groups.h"
+#include "ops/matmul/grouped_product.h"
 
 namespace ridge::ops::grouped_gemm {
 
@@ -44,10 +43,8 @@ std::vector<std::int64_t> offsets_of(std::span<const TensorView> operands);
 // An error where they fall or leave 0 .. rows.
 Status check_offsets(const Problem& problem, std::span<const std::int64_t> offsets);
 
-// Rows first .. last of a matrix; matrix `index` of a stack.
-TensorView rows_of(const TensorView& matrix, std::int64_t first, std::int64_t last);
-TensorView matrix_of(const TensorView& stack, std::int64_t index);
-
+GroupedOutput output_of(const Shape& shape, std::span<const TensorView> operands,
+                        std::span<const std::int64_t> offsets);
 // One product of the call.
 struct GroupProduct {
   TensorView a, b, c;

@@ -63,28 +63,13 @@ Status check_sizes(const Args& args, const Shape& s) {
   return fits("C", args.c, c_rows);
 }
 
-// A case names the sizes that its layout has: m along sums, k along rows. The other is 0.
-Result<record::Case> with_depth(record::Case requested) {
-  const bool along_sums = requested.get("layout", "nt") == "tn";
-  const char* const has = along_sums ? "m" : "k";
-  const char* const has_not = along_sums ? "k" : "m";
-  const std::string other(requested.get(has_not, "0"));
-  if (other != "0") {
-    return with_hint(
-        invalid("{}: {}={} with layout={}", kOp, has_not, other, requested.get("layout", "nt")),
-        along_sums ? "sums are over the rows of a group: give m and n" : "the rows of C are those of A: give k and n");
-  }
-  requested.set(has_not, "0");
-  if (requested.get(has).empty()) requested.set(has, "256");
-  return requested;
-}
-
 Result<Problem> bind(const record::Case& requested) {
   record::Case canonical = with_dtype_names(requested, {"dtype", "out", "offsets"});
   if (!canonical.get("out").empty() && canonical.get("out") == canonical.get("dtype", "bf16")) {
     canonical.set("out", "same");
   }
-  RIDGE_TRY(whole, with_depth(std::move(canonical)));
+  const std::string layout(canonical.get("layout", "nt"));
+  RIDGE_TRY(whole, with_group_depth(std::move(canonical), layout == "tn", "layout=" + layout));
   RIDGE_TRY(problem, bind_params(kOp, params(), whole));
   const Shape s = shape_of(problem);
   RIDGE_CHECK_OK(check_group_count(kOp, s.groups, s.groups + 1));
@@ -146,26 +131,8 @@ Status check_offsets(const Problem& problem, std::span<const std::int64_t> offse
   return ops::check_offsets(kOp, offsets, shape_of(problem).rows);
 }
 
-TensorView rows_of(const TensorView& matrix, std::int64_t first, std::int64_t last) {
-  TensorView rows = matrix;
-  rows.shape[0] = last - first;
-  if (rows.element_count() != 0) {  // else there may be no memory to point into
-    rows.data = static_cast<char*>(matrix.data) + size_bytes(matrix.dtype, first * matrix.stride[0]);
-  }
-  return rows;
-}
-
-TensorView matrix_of(const TensorView& stack, std::int64_t index) {
-  TensorView matrix;
-  matrix.data = stack.data;
-  if (stack.element_count() != 0) {
-    matrix.data = static_cast<char*>(stack.data) + size_bytes(stack.dtype, index * stack.stride[0]);
-  }
-  matrix.dtype = stack.dtype;
-  matrix.rank = 2;
-  matrix.shape = {stack.shape[1], stack.shape[2]};
-  matrix.stride = {stack.stride[1], stack.stride[2]};
-  return matrix;
+GroupedOutput output_of(const Shape& s, std::span<const TensorView> operands, std::span<const std::int64_t> offsets) {
+  return {operands[kC], offsets, s.along_sums, s.accumulate};
 }
 
 GroupProduct product_of(const Shape& s, std::span<const TensorView> operands, std::span<const std::int64_t> offsets,
