@@ -47,16 +47,17 @@ std::vector<double> offsets(Draws& draws, std::size_t count, const Fill& fill) {
   if (count == 0) return values;
   values.push_back(0);
   if (count == 1) return values;
-  if (fill.load != record::GroupLoad::kAny) {
-    for (const std::int64_t rows : record::rows_of_groups(fill.load, static_cast<std::int64_t>(fill.most),
-                                                          static_cast<std::int64_t>(count) - 1)) {
-      values.push_back(values.back() + static_cast<double>(rows));
-    }
-    return values;
+  const double step = std::max(fill.least, 1.0), most = fill.most / step;
+  if (fill.load == record::GroupLoad::kAny) {
+    const std::vector<double> inner = cuts(draws, count - 1, most);
+    values.insert(values.end(), inner.begin(), inner.end());
+    values.push_back(most);
   }
-  const std::vector<double> inner = cuts(draws, count - 1, fill.most);
-  values.insert(values.end(), inner.begin(), inner.end());
-  values.push_back(fill.most);
+  for (const std::int64_t rows :
+       record::rows_of_groups(fill.load, static_cast<std::int64_t>(most), static_cast<std::int64_t>(count) - 1)) {
+    values.push_back(values.back() + static_cast<double>(rows));
+  }
+  for (double& value : values) value *= step;
   return values;
 }
 

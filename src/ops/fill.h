@@ -15,7 +15,7 @@ struct Fill {
     kNumbers,       // of the family that a check asks for; whole numbers of any bits (seeds)
     kUniform,       // from `least` to `most`
     kIndices,       // whole numbers from `least` to `most`, both included
-    kOffsets,       // whole numbers that never fall, from 0 to `most`: neighbours may be equal
+    kOffsets,       // multiples of `least` (0: of 1) that never fall, from 0 to `most`: neighbours may be equal
     kProbabilities  // those of the last dimension add up to 1
   };
   Rule rule = Rule::kNumbers;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -37,6 +38,10 @@ TEST(FillRule, EveryFamilyOfItKeepsToTheRule) {
       ASSERT_TRUE(std::ranges::is_sorted(offsets));
       ASSERT_EQ(offsets.front(), 0);
       ASSERT_EQ(offsets.back(), 1000);
+      const std::vector<double> stepped = filled({Rule::kOffsets, 128, 1024}, DType::kI64, 1, 33, family, seed);
+      ASSERT_TRUE(std::ranges::is_sorted(stepped));
+      ASSERT_TRUE(std::ranges::all_of(stepped, [](double at) { return std::fmod(at, 128) == 0; }));
+      ASSERT_EQ(stepped.back(), 1024);
       const std::vector<double> odds = filled({Rule::kProbabilities}, DType::kF32, 3, 8, family, seed);
       for (std::size_t row = 0; row < 3; ++row) {
         double total = 0;

@@ -229,9 +229,9 @@ extern "C" __global__ void ridge_fill_range(Operand x, i64 family, u64 seed, dou
   }
 }
 
-// Whole numbers that never fall: 0, draws from 0 to `most` in ascending order, `most`. A thread finds the place of its
-// draw among the others.
-extern "C" __global__ void ridge_fill_offsets(Operand x, i64 family, u64 seed, double most) {
+// Multiples of `step` that never fall: 0, draws from 0 to `most` steps in ascending order, `most` steps. A thread finds
+// the place of its draw among the others.
+extern "C" __global__ void ridge_fill_offsets(Operand x, i64 family, u64 seed, double most, double step) {
   const i64 inner = x.count() - 2;
   const auto drawn = [&](i64 i) { return fmin(most, floor(spread(family, seed, static_cast<u64>(i)) * (most + 1))); };
   for (i64 i = thread_index(); i < inner; i += thread_count()) {
@@ -241,10 +241,10 @@ extern "C" __global__ void ridge_fill_offsets(Operand x, i64 family, u64 seed, d
       const double other = drawn(j);
       before += other < value || (other == value && j < i);
     }
-    put_bits(x, 1 + before, static_cast<u64>(value));
+    put_bits(x, 1 + before, static_cast<u64>(value * step));
   }
   if (thread_index() != 0) return;
-  if (inner > -1) put_bits(x, inner + 1, static_cast<u64>(most));
+  if (inner > -1) put_bits(x, inner + 1, static_cast<u64>(most * step));
   put_bits(x, 0, 0);
 }
 

@@ -145,8 +145,11 @@ Status OutputVerifier::fill(const Call& call, std::size_t index, const ops::Devi
       return run("ridge_fill_range", elements,
                  {matrix, family, seed, CheckLaunch::real(fill.least), CheckLaunch::real(fill.most),
                   std::uint64_t{fill.rule == Rule::kIndices}});
-    case Rule::kOffsets:
-      return run("ridge_fill_offsets", elements, {matrix, family, seed, CheckLaunch::real(fill.most)});
+    case Rule::kOffsets: {
+      const double step = std::max(fill.least, 1.0);
+      return run("ridge_fill_offsets", elements,
+                 {matrix, family, seed, CheckLaunch::real(fill.most / step), CheckLaunch::real(step)});
+    }
     case Rule::kProbabilities: return run("ridge_fill_probabilities", 32 * matrix.rows, {matrix, family, seed});
   }
   return make_error(ErrorCode::kInternal, "a rule that is not known");
