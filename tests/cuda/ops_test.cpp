@@ -258,6 +258,23 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
     add("rows=4000 groups=5 n=1536 k=64 layout=nt");
     add("rows=700 groups=130 n=64 m=136 layout=tn");
   }
+  if (op.name == "grouped_gemm_fp8") {
+    // Around tiles, stages and blocks of scales, groups of all sizes that begin at any row, more tiles than
+    // multiprocessors.
+    for (const char* size :
+         {"rows=700 groups=3 n=264", "rows=900 groups=9 n=520", "rows=1500 groups=24 n=72", "rows=64 groups=8 n=64"}) {
+      for (const char* more : {"k=208", "k=528 dtype=e5m2_e4m3fn out=f32", "k=128 out=f16 offsets=i64"}) {
+        add(fmt::format("{} {}", size, more));
+      }
+    }
+    for (const char* size : {"rows=1408 groups=3 n=264", "rows=2304 groups=9 n=136", "rows=3072 groups=40 n=72"}) {
+      for (const char* more : {"m=200", "m=264 out=f32 accumulate=1", "m=136 dtype=e4m3fn_e5m2 out=f16 offsets=i64"}) {
+        add(fmt::format("{} {} along=sums", size, more));
+      }
+    }
+    add("rows=4000 groups=5 n=1536 k=64");
+    add("rows=1408 groups=130 n=64 m=136 along=sums");
+  }
   if (op.name == "symmetric_product") {
     // Around tiles and slabs of both heights, rows that end within a tile, more tiles than multiprocessors, batches.
     for (const char* size : {"n=64 k=64", "n=72 k=136", "n=128 k=128", "n=136 k=72", "n=264 k=192", "n=520 k=1032",
@@ -928,6 +945,39 @@ TEST(CudaGroupedQuantize, TakesWrongOffsetsForTheNearest) {
         }
         EXPECT_EQ(differ, 0u) << form << " " << i << " " << problem.operands[k].name;
       }
+    }
+  }
+}
+
+// The same, and along sums every offset is taken for the multiple of 128 below it.
+TEST(CudaGroupedGemmFp8, TakesWrongOffsetsForTheNearest) {
+  const auto stream = gpu::Stream::create(the_device());
+  ASSERT_TRUE(stream);
+  const ops::Operator& op = **ops::find_operator("grouped_gemm_fp8");
+  const ops::Implementation& own = **ops::find_implementation(op, "cuda_groups_fp8");
+  struct Offsets {
+    const char* words;
+    std::vector<double> wrong, nearest;
+  };
+  const Offsets all[] = {{"rows=300 k=144", {-5, 40, 20, 90, 1000, 60}, {0, 40, 40, 90, 300, 300}},
+                         {"rows=300 k=144", {500, 0, 50, 100, 100, 100}, {300, 300, 300, 300, 300, 300}},
+                         {"rows=300 k=144", {7, 1e9, -1e9, 7, 3, 2}, {7, 300, 300, 300, 300, 300}},
+                         {"rows=656 m=40 along=sums", {-9, 255, 130, 400, 1e9, 5}, {0, 128, 128, 384, 640, 640}},
+                         {"rows=656 m=40 along=sums", {130, 129, 128, 127, 639, 656}, {128, 128, 128, 128, 512, 640}}};
+  for (const Offsets& one : all) {
+    for (const char* type : {"i32", "i64"}) {
+      const ops::Problem problem =
+          *op.bind(*record::parse_case(fmt::format("grouped_gemm_fp8 groups=5 n=72 offsets={} {}", type, one.words)));
+      if (const auto why = ops::why_not(own, problem, ops::device_info(stream->view()))) GTEST_SKIP() << *why;
+      constexpr std::size_t kOffsets = 4;
+      Operands right = make_operands(problem, kPacked, 3), after = make_operands(problem, kPacked, 3);
+      right.all[kOffsets].assign(one.nearest), after.all[kOffsets].assign(one.wrong);
+      const auto device = GpuOperands::upload(the_device(), after, stream->handle());
+      ASSERT_TRUE(device);
+      ASSERT_TRUE(own.run(problem, {device->views(), after.scalars}, stream->view()));
+      ASSERT_TRUE(device->download(after, stream->handle()));
+      after.all[kOffsets].assign(one.nearest);
+      EXPECT_EQ(judge(op, problem, right, after, 3), "") << problem.problem_case.text();
     }
   }
 }

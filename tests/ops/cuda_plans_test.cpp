@@ -59,6 +59,7 @@ TEST(Plans, OfKernelsThatStayTakeNoMoreMultiprocessorsThanTheyMayCountOn) {
         Stays{"ops/rmsnorm/backward/cuda_rmsnorm_backward.cu", "rmsnorm_backward rows=8192 cols=65536"},
         Stays{"ops/cross_entropy/cuda_cross_entropy.cu", "cross_entropy tokens=8192 vocabulary=128256"},
         Stays{"ops/grouped_gemm/cuda_groups.cu", "grouped_gemm rows=16384 groups=8 n=4096 k=4096 layout=nt"},
+        Stays{"ops/grouped_gemm_fp8/cuda_groups_fp8.cu", "grouped_gemm_fp8 rows=16384 groups=8 n=4096 k=4096"},
         Stays{"ops/symmetric_product/cuda_symmetric.cu", "symmetric_product n=8192 k=4096"}}) {
     const std::uint32_t all = blocks(one.source, one.words, 132);
     EXPECT_LE(blocks(one.source, one.words, 100), all * 100 / 132) << one.words;

@@ -1,0 +1,28 @@
+// Grouped products of 8-bit floats on Hopper's matrix units (cuda_groups_fp8.cu), without a copy of the offsets to the
+// host.
+#include "ops/cuda/cuda_kernel.h"
+#include "ops/grouped_gemm_fp8/grouped_gemm_fp8.h"
+#include "ops/matmul/cuda/calls.h"
+
+namespace ridge::ops::grouped_gemm_fp8 {
+namespace {
+
+const DescribedKernel& kernel() {
+  static const DescribedKernel& described = described_kernel("ops/grouped_gemm_fp8/cuda_groups_fp8.cu");
+  return described;
+}
+
+Refusal no_wgmma(const DeviceInfo& device) {
+  if (device.has("wgmma")) return std::nullopt;
+  return matmul::no_wgmma(device);
+}
+
+}  // namespace
+
+Implementation cuda_groups_fp8() {
+  return configured_cuda_kernel("cuda_groups_fp8",
+                                "own kernel on Hopper's matrix units, persistent over the tiles of all groups", kernel,
+                                no_wgmma);
+}
+
+}  // namespace ridge::ops::grouped_gemm_fp8
