@@ -288,6 +288,14 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
     add("n=2200 k=72 layout=t batch=2");
   }
   if (op.name != "gemm") return problems;
+  // What is added, in tiles of which a warp has more slabs than buffers, and more tiles than multiprocessors.
+  for (const char* more :
+       {"layout=tn dtype=bf16 accumulate=1", "layout=nt dtype=f16 residual=1",
+        "layout=nn dtype=bf16 out=f32 residual=1 bias=1", "layout=nt dtype=bf16 activation=silu residual=1"}) {
+    for (const char* size : {"m=520 n=1032 k=72", "m=1920 n=2056 k=64"}) {
+      problems.push_back(*op.bind(*record::parse_case(fmt::format("gemm {} {}", size, more))));
+    }
+  }
   const char* const sizes[] = {"m=128 n=128 k=64", "m=129 n=127 k=65",   "m=256 n=192 k=128", "m=255 n=200 k=72",
                                "m=8 n=1024 k=512", "m=1024 n=8 k=512",   "m=640 n=384 k=96",  "m=512 n=512 k=2048",
                                "m=1 n=512 k=512",  "m=264 n=520 k=1032", "m=300 n=511 k=1031"};

@@ -188,10 +188,6 @@ TEST(WgmmaPlan, MistakesAreRefusedWithTheValuesAndTheWayOut) {
   EXPECT_FALSE(refusal(unaligned_scales)) << "B's scales per 128 x 128 are read one by one";
   unaligned_scales.scaling = GemmScaling::kVector;
   EXPECT_TRUE(says(refusal(unaligned_scales), "align_scale_b=4"));
-  GemmCase odd = bf16(64, 64, 64);
-  odd.residual = true;
-  odd.ld_residual = 65;
-  EXPECT_TRUE(says(refusal(odd), "row_extra=65"));
 }
 
 // Bulk copies are whole chunks of 16 bytes; the build for rows that are is left as it is.
@@ -226,7 +222,7 @@ TEST(WgmmaPlan, ArgumentsAreLaidOutAsTheKernelDeclaresThem) {
   const record::PlanFacts facts = facts_of(g);
   const record::ResolvedPlan plan = plan_of(g, *choose(g));
   const auto& parameters = plan.kernels[0].parameters;
-  const std::size_t bytes[] = {128, 128, 128, 24, 16, 4, 32, 24};
+  const std::size_t bytes[] = {128, 128, 128, 24, 16, 4, 32, 24, 128};
   ASSERT_EQ(parameters.size(), std::size(bytes));
   for (std::size_t i = 0; i < parameters.size(); ++i) EXPECT_EQ(parameters[i].bytes, bytes[i]) << i;
   const auto operand = [&](std::size_t parameter, std::size_t part) {
@@ -239,11 +235,48 @@ TEST(WgmmaPlan, ArgumentsAreLaidOutAsTheKernelDeclaresThem) {
   EXPECT_EQ(operand(7, 0), "bias");
   EXPECT_EQ(operand(7, 1), "residual");
   EXPECT_EQ(parameters[7].parts[2].bits, 4200u);
+  EXPECT_EQ(parameters[8].parts[0].kind, record::ResolvedArgument::Kind::kTensorMap);
+  EXPECT_EQ(facts.operands[plan.tensor_maps[parameters[8].parts[0].index].index].name, "residual");
   GemmCase added = bf16(4096, 4096, 4096);
   added.accumulate = true;
   const record::ResolvedPlan in_place = plan_of(added, *choose(added));
   const record::ResolvedArgument& residual = in_place.kernels[0].parameters[7].parts[1];
   EXPECT_EQ(facts_of(added).operands.at(residual.index).name, "c") << "a 16-bit C that is added to is read";
+  EXPECT_EQ(in_place.kernels[0].parameters[8].parts[0].kind, record::ResolvedArgument::Kind::kZeros)
+      << "its slabs come through the map of C";
+}
+
+// What is added comes through the output slabs: as many of a warp as it has of a tile, or as fit.
+TEST(WgmmaPlan, WhatIsAddedComesThroughTheSlabsThatThereIsRoomFor) {
+  const auto macro = [](const GemmCase& g, std::string_view config, const std::string& name) {
+    for (const int one : kernel().fitting(facts_of(g))) {
+      if (wgmma_configs()[static_cast<std::size_t>(one)].name != config) continue;
+      const record::ResolvedPlan plan = kernel().resolve(one, facts_of(g)).value();
+      EXPECT_LE(plan.kernels[0].shared_bytes, 232448u) << config;
+      const ops::KernelBuild build = kernel().build(one, facts_of(g)).value();
+      for (const std::string& define : build.defines) {
+        if (define.starts_with(name + "=")) return std::stoi(define.substr(name.size() + 1));
+      }
+    }
+    ADD_FAILURE() << config << " does not fit";
+    return -1;
+  };
+  GemmCase added = bf16(4096, 4096, 4096);
+  added.accumulate = true;
+  EXPECT_EQ(macro(added, "pp_128x128", "RIDGE_ADDED_SLABS"), 2);
+  EXPECT_EQ(macro(added, "pp_64x64", "RIDGE_ADDED_SLABS"), 1) << "a tile has no more";
+  EXPECT_EQ(macro(added, "coop_128x256_m2", "RIDGE_ADDED_SLABS"), 2);
+  EXPECT_EQ(macro(added, "coop_128x224_m2", "RIDGE_ADDED_SLABS"), 3);
+  EXPECT_EQ(macro(added, "split2_128x128", "RIDGE_ADDED_SLABS"), 0) << "parts of a split tile are read by the threads";
+  EXPECT_EQ(macro(bf16(4096, 4096, 4096), "pp_128x128", "RIDGE_ADDED_SLABS"), 0);
+  EXPECT_EQ(macro(added, "pp_128x128", "RIDGE_RESIDUAL_IS_C"), 1);
+  // A residual that the copy engine cannot address is read by the threads, which then write C, too.
+  GemmCase odd = bf16(4096, 4096, 4096);
+  odd.residual = true;
+  EXPECT_EQ(macro(odd, "pp_64x64", "RIDGE_ADDED_SLABS"), 1);
+  odd.ld_residual = 4097;
+  EXPECT_EQ(macro(odd, "pp_64x64", "RIDGE_ADDED_SLABS"), 0);
+  EXPECT_EQ(macro(odd, "pp_64x64", "RIDGE_DIRECT_STORE"), 1);
 }
 
 // What a campaign won has no weight in the cost model yet: tuned tables and callers may name it, the model's own choice

@@ -22,6 +22,7 @@ max_registers = 168
 sass = [
   { opcode = "HGMMA", when = "size_a > 1" }, { opcode = "QGMMA", when = "size_a == 1" }, { opcode = "UTMALDG" },
   { opcode = "UTMASTG", when = "direct_store == 0 && adds == 0" }, { opcode = "UTMAREDG", when = "direct_store == 0 && adds" },
+  { opcode = "LDSM", when = "prefetches && size_c == 2" },
 ]
 [define]
 RIDGE_TYPE_A = { value = "type_a", names = ["kBf16", "kF16", "kF32", "kE4m3", "kE5m2", "kTf32"] }
@@ -35,6 +36,8 @@ RIDGE_SCALING = { value = "scales", names = ["kNone", "kTensor", "kRow", "kBlock
 RIDGE_BIAS = { value = "bias" }
 RIDGE_ACTIVATION = { value = "activation", names = ["kIdentity", "kGelu", "kGeluTanh", "kSilu"] }
 RIDGE_RESIDUAL = { value = "reads_matrix" }
+RIDGE_ADDED_SLABS = { value = "prefetches ? slab_buffers : 0" }
+RIDGE_RESIDUAL_IS_C = { value = "residual_is_c" }
 RIDGE_ROUND_SCALES = { value = "rounds_scales" }
 # A configuration is the values that differ from the tunables' defaults. `model` is the weight of a step's multiplication
 # over the matrix unit's own time in cuda_wgmma_model.h, fitted by bench/gpu/fit_model.py; 1 where nothing was fitted.
@@ -85,6 +88,7 @@ nt_e5m2_e4m3_row = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e5m2_e4m3fn lay
 nt_e4m3_row_promoted = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=row", every = true }
 nt_e4m3_block = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=block", every = true }
 nt_e4m3_vector_add = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=vector out=f32 accumulate=1", every = true }
+nt_e4m3_block_bf16add = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=block accumulate=1", every = true }
 nt_e4m3_block_odd = { case = "gemm_fp8 m=4096 n=4096 k=4096 dtype=e4m3fn layout=nt scaling=block", RIDGE_ROUND_SCALES = 1 }
 nt_tf32 = { case = "gemm m=4096 n=4096 k=4096 dtype=bf16 layout=nt", RIDGE_TYPE_A = "kTf32", RIDGE_TYPE_B = "kTf32", RIDGE_TYPE_C = "kF32" }
 */
@@ -115,13 +119,26 @@ name = "rounds_scales"
 expression = "(scales == 3 || scales == 4) && (m % 4 != 0 || (scales == 4 && n % 4 != 0))"
 [[value]]
 name = "direct_store"
-expression = "align_c % 16 != 0 || row_c * size_c % 16 != 0 || n * size_c % 16 != 0"
+expression = "align_c % 16 != 0 || row_c * size_c % 16 != 0 || n * size_c % 16 != 0 || (residual && (align_extra % 16 != 0 || row_residual * size_c % 16 != 0))"
 [[value]]
 name = "accumulators"
 expression = "(RIDGE_PINGPONG ? RIDGE_BLOCK_M : RIDGE_BLOCK_M / 2) / 64 * RIDGE_BLOCK_N / 2"
 [[value]]
+name = "bytes_but_slabs"
+expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 16 + ((scales == 3 || scales == 4 ? RIDGE_BLOCK_M : 0) + (scales == 4 ? RIDGE_BLOCK_N : 0)) * 4) + ((scales == 2 ? 1 : 0) + (bias ? 1 : 0)) * RIDGE_BLOCK_N * 8"
+# What is added comes through the output slabs, before the sums leave through them: as many as a tile has, or fit.
+[[value]]
+name = "prefetches"
+expression = "reads_matrix && direct_store == 0 && RIDGE_SPLIT_K == 1"
+[[value]]
+name = "slabs_of_warp"
+expression = "(RIDGE_PINGPONG ? RIDGE_BLOCK_M : RIDGE_BLOCK_M / 2) / 64 * ceil_div(RIDGE_BLOCK_N * size_c, 128)"
+[[value]]
+name = "slab_buffers"
+expression = "prefetches ? max(1, min(slabs_of_warp, floor_div(232448 - bytes_but_slabs, 16448))) : RIDGE_SLAB_BUFFERS"
+[[value]]
 name = "shared_bytes"
-expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 16 + ((scales == 3 || scales == 4 ? RIDGE_BLOCK_M : 0) + (scales == 4 ? RIDGE_BLOCK_N : 0)) * 4) + RIDGE_SLAB_BUFFERS * 16384 + ((scales == 2 ? 1 : 0) + (bias ? 1 : 0)) * RIDGE_BLOCK_N * 8"
+expression = "bytes_but_slabs + slab_buffers * (prefetches ? 16448 : 16384)"
 [[value]]
 name = "tile_rows"
 expression = "ceil_div(m, RIDGE_BLOCK_M * RIDGE_CLUSTER_M)"
@@ -154,15 +171,6 @@ reason = "MX scales are applied by cuda_simt only"
 expression = "(scales != 3 && scales != 4) || (align_scale_a % 16 == 0 && (scales == 3 || align_scale_b % 16 == 0))"
 reason = "scales along K come in bulk copies, one for each block of K: their rows must start on 16 bytes; pad them or allow copies of them (cuda_wgmma_fp8_padded)"
 [[needs]]
-expression = "reads_matrix == 0 || row_extra % 2 == 0"
-reason = "the residual, or a C that is added to, is read in pairs: its row stride must be even; pad the rows or allow cuda_simt"
-[[needs]]
-expression = "(bias == 0 && residual == 0) || align_extra % (2 * size_c) == 0"
-reason = "bias and residual must start on a pair of elements"
-[[needs]]
-expression = "residual_is_c == 0 || align_c % (2 * size_c) == 0"
-reason = "a C that is added to must start on a pair of elements"
-[[needs]]
 expression = "max(m, n, k) <= 2147483135"
 reason = "sides are counted in 32 bits"
 
@@ -186,7 +194,7 @@ reason = "scales of vectors are not split"
 expression = "direct_store == 0 || accumulators <= (reads_matrix || finishes ? 64 : 128)"
 reason = "a direct store needs registers beside the accumulators"
 [[needs]]
-expression = "reads_matrix == 0 || ((RIDGE_PINGPONG ? RIDGE_BLOCK_M : RIDGE_BLOCK_M / 2) <= 64 && accumulators <= (RIDGE_INSTRUCTION_N > 0 || (finishes && RIDGE_PINGPONG) ? 64 : 128))"
+expression = "reads_matrix == 0 || prefetches || ((RIDGE_PINGPONG ? RIDGE_BLOCK_M : RIDGE_BLOCK_M / 2) <= 64 && accumulators <= (RIDGE_INSTRUCTION_N > 0 || (finishes && RIDGE_PINGPONG) ? 64 : 128))"
 reason = "reading a matrix in the epilogue needs registers beside the accumulators"
 [[needs]]
 expression = "finishes == 0 || accumulators <= (RIDGE_INSTRUCTION_N > 0 ? 96 : 160)"
@@ -219,6 +227,14 @@ strides = ["row_c * size_c"]
 box = ["128 / size_c", 16]
 l2_promotion = "row_c * size_c % 128 == 0 ? 256 : 128"
 when = "direct_store == 0"
+[[tensor_map]]
+name = "map_residual"
+operand = "residual"
+sizes = ["n", "m"]
+strides = ["row_residual * size_c"]
+box = ["128 / size_c", 16]
+l2_promotion = "row_residual * size_c % 128 == 0 ? 256 : 128"
+when = "prefetches && residual"
 
 [[kernel]]
 symbol = "ridge_gemm"
@@ -238,6 +254,7 @@ args = [
               { i64 = "scale_stride_a" }, { i64 = "scale_stride_b" }] },
   { struct = [{ operand = "bias", when = "bias" }, { operand = "c", when = "residual_is_c", else = "residual" },
               { i64 = "reads_matrix ? row_extra : 0" }] },
+  { tensor_map = "map_residual" },
 ]
 */
 /* ridge-tunables
@@ -364,6 +381,7 @@ reason = "a thread has registers for 192 sums"
 */
 // clang-format on
 
+#include "../../device/cuda/kernel/added_slabs.cuh"
 #include "../../device/cuda/kernel/cluster_sum.cuh"
 #include "../../device/cuda/kernel/finish.cuh"
 #include "../../device/cuda/kernel/main_loop.cuh"
@@ -372,6 +390,13 @@ reason = "a thread has registers for 192 sums"
 
 #ifndef RIDGE_DIRECT_STORE  // 1: an output that the copy engine cannot address (odd N or row stride)
 #define RIDGE_DIRECT_STORE 0
+#endif
+#ifndef RIDGE_ADDED_SLABS  // slabs of a warp in which the copy engine brings what is added; 0: it is read by the
+                           // threads
+#define RIDGE_ADDED_SLABS 0
+#endif
+#ifndef RIDGE_RESIDUAL_IS_C  // 1: what is added is C's old content
+#define RIDGE_RESIDUAL_IS_C 0
 #endif
 #ifndef RIDGE_ROUND_SCALES  // 1: rows of scales along K that are no whole chunks of 16 bytes
 #define RIDGE_ROUND_SCALES 0
@@ -391,7 +416,8 @@ struct Config : GemmBuild {
   static constexpr bool kMulticast = kClusterM * kClusterN > 1;
   static constexpr u32 kConsumers = 2;  // warpgroups that multiply
   static constexpr bool kPingpong = RIDGE_PINGPONG != 0;
-  static constexpr u32 kSlabBuffers = RIDGE_SLAB_BUFFERS;
+  static constexpr bool kPrefetches = RIDGE_ADDED_SLABS != 0, kResidualIsC = RIDGE_RESIDUAL_IS_C != 0;
+  static constexpr u32 kSlabBuffers = kPrefetches ? RIDGE_ADDED_SLABS : RIDGE_SLAB_BUFFERS;
   static constexpr bool kDirectStore = RIDGE_DIRECT_STORE != 0;
   // 8-bit sums move to fp32 registers every 128 of K; Block and Vector scales need it.
   static constexpr bool kPromote = RIDGE_INSTRUCTION_N != 0;
@@ -440,7 +466,7 @@ struct Config : GemmBuild {
 };
 
 // Shared memory, from a 1024-byte aligned base: stages of A, stages of B, output slabs, scales, vectors of
-// the epilogue, barriers.
+// the epilogue, barriers of stages and of slabs.
 struct SharedLayout {
   static constexpr u32 kA = 0;
   static constexpr u32 kB = kA + Config::kStages * Config::kStageBytesA;
@@ -448,7 +474,9 @@ struct SharedLayout {
   static constexpr u32 kScales = kSlabs + Config::kConsumers * 4 * Config::kSlabBuffers * kSlabBytes;
   static constexpr u32 kVectors = kScales + Config::kStages * Config::kScaleBytes;
   static constexpr u32 kBarriers = kVectors + Config::kConsumers * TileFinish<Config>::kBytes;
-  static constexpr u32 kBytes = kBarriers + Ring<Config::kStages>::kBytes;
+  static constexpr u32 kSlabBarriers = kBarriers + Ring<Config::kStages>::kBytes;
+  static constexpr u32 kSlabBarrierBytes = Config::kPrefetches ? Config::kSlabBuffers * kBarrierBytes : 0;  // of a warp
+  static constexpr u32 kBytes = kSlabBarriers + Config::kConsumers * 4 * kSlabBarrierBytes;
   static_assert(kBytes <= 232448, "a block has 227 KiB of shared memory: fewer stages, a smaller tile or fewer slabs");
   // The pieces that arrive when a tile is split lie over the stages, which are empty by then.
   static constexpr u32 kPieces = (Config::kBlockM / 64) * (Config::kBlockN / 64);
@@ -483,6 +511,7 @@ struct TileStore {
   const OutputView& output;
   const EpilogueView& extra;
   const TileFinish<Config>& finish;
+  AddedSlabs<Config>& added;
   u32 slabs, lane;
   i32 n, m;  // column and row in C of the warp's first accumulator
 
@@ -493,13 +522,14 @@ struct TileStore {
     const i32 x = n + static_cast<i32>(column), y = m + static_cast<i32>(subtile * 64);
     auto finish_slab = [&](int first) {
       constexpr int kPerSlab = kSlabColumns<C::kTypeC> / 2;
+      constexpr bool kReads = C::kResidual && !C::kPrefetches;
       if constexpr (C::kFinishes) {
         // Half a slab at a time: its residual is read at once, and more than that does not fit the registers.
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           ResidualPairs<C, kPerSlab / 2, !C::kDirectStore> residual;
           const int begin = first + half * kPerSlab / 2;
-          if constexpr (C::kResidual) {
+          if constexpr (kReads) {
             residual.load(output, extra, begin, static_cast<u32>(x), static_cast<u32>(y), lane);
           }
 #pragma unroll
@@ -507,7 +537,7 @@ struct TileStore {
             const int at = begin + i;
             if (at >= kCount) continue;
             finish.apply(values[at], values[at + 1], at, subtile, column + 2 * (lane & 3u) + 8 * (at / 4));
-            if constexpr (C::kResidual) {
+            if constexpr (kReads) {
               values[at] += residual.pairs[i / 2].left();
               values[at + 1] += residual.pairs[i / 2].right();
             }
@@ -515,7 +545,9 @@ struct TileStore {
         }
       }
     };
-    if constexpr (C::kDirectStore) {
+    if constexpr (C::kPrefetches) {
+      added.store(values, static_cast<int>(subtile), n, m, finish_slab);
+    } else if constexpr (C::kDirectStore) {
       store_warp_tile_direct<C::kTypeC, C::kStore>(values, output, static_cast<u32>(x), static_cast<u32>(y), lane,
                                                    finish_slab);
     } else {
@@ -573,13 +605,13 @@ __device__ __forceinline__ void sum_over_cluster(float (&sums)[Config::kSubtiles
 }  // namespace ridge::cuda
 
 // map_c is read by builds that store through the copy engine, `output` by the others; `scales` by 8-bit builds, `extra`
-// by those with a bias or a residual.
+// by those with a bias or a residual, map_residual by those that prefetch one.
 extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     ridge_gemm(const __grid_constant__ ridge::cuda::TensorMap map_a,
                const __grid_constant__ ridge::cuda::TensorMap map_b,
                const __grid_constant__ ridge::cuda::TensorMap map_c, const ridge::cuda::OutputView output,
                const ridge::cuda::TileGrid tiles, const ridge::cuda::u32 k_blocks, const ridge::cuda::ScaleView scales,
-               const ridge::cuda::EpilogueView extra) {
+               const ridge::cuda::EpilogueView extra, const __grid_constant__ ridge::cuda::TensorMap map_residual) {
   using namespace ridge::cuda;
   using C = Config;
   extern __shared__ __align__(1024) u8 shared[];
@@ -600,6 +632,12 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     prefetch_tensor_map(map_a);
     prefetch_tensor_map(map_b);
     if constexpr (!C::kDirectStore) prefetch_tensor_map(map_c);
+    if constexpr (C::kPrefetches) {
+      if constexpr (!C::kResidualIsC) prefetch_tensor_map(map_residual);
+      for (u32 i = 0; i < C::kConsumers * 4; ++i) {
+        AddedSlabs<C>::init(base + SharedLayout::kSlabBarriers + i * SharedLayout::kSlabBarrierBytes);
+      }
+    }
     ring.init(C::kWarpsPerTile * (C::kClusterM + C::kClusterN - 1));
   }
   // Barriers must exist in every block of the cluster before the first multicast or remote arrival can reach them.
@@ -683,6 +721,8 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     };
 
     TileFinish<C> finish{base + SharedLayout::kVectors + warpgroup * TileFinish<C>::kBytes};
+    AddedSlabs<C> added{C::kResidualIsC ? map_c : map_residual, map_c, slabs,
+                        base + SharedLayout::kSlabBarriers + warp * SharedLayout::kSlabBarrierBytes, lane};
     RingPosition<C::kStages> position;
     if (C::kPingpong && warpgroup == 1) {
       position.advance_by(k_blocks);
@@ -695,6 +735,17 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
       const i32 m =
           static_cast<i32>((at.row * C::kClusterM + place.in_m) * C::kBlockM + row_in_tile + (warp % 4) * kSlabRows);
       finish.read(output, scales, extra, static_cast<u32>(m) + lane / 4, static_cast<u32>(n));
+      // Slabs of what is added are asked for where nothing waits for the buffers: in front of this warpgroup's turn, or
+      // else at the first step of K, when those of the tile before have left.
+      if constexpr (C::kPrefetches && C::kPingpong) added.begin(n, m);
+      bool begun = C::kPingpong;
+      auto release_stage = [&](u32 stage) {
+        release(stage);
+        if constexpr (C::kPrefetches && !C::kPingpong) {
+          if (!begun) added.begin(n, m);
+          begun = true;
+        }
+      };
       if constexpr (C::kPromote) {
         // Rows and columns past the end have no scales and are never stored: what lies in shared memory there does not
         // matter.
@@ -708,22 +759,22 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
           where.b1 = scales.fp32_b() + min(first + 1, last) * scales.stride_b + k_first;
           where.edge = 128 - static_cast<u32>(n) % 128;
         }
-        multiply_promoted<C>(sums, ring, position, first_a, first_b, k_count, where, release);
+        multiply_promoted<C>(sums, ring, position, first_a, first_b, k_count, where, release_stage);
       } else {
         // The warpgroups take turns at the K loop. Not only for speed: a barrier tells its phases apart by one bit, so
         // a warpgroup that ran ahead to its next tile would take an old phase of the ring for the new one.
         if constexpr (C::kPingpong) named_barrier(kTurnBarrier + warpgroup, kTurnThreads);
-        const u32 in_use = multiply<C>(sums, ring, position, first_a, first_b, k_count, release);
+        const u32 in_use = multiply<C>(sums, ring, position, first_a, first_b, k_count, release_stage);
         if constexpr (C::kPingpong) {
           named_barrier_arrive(kTurnBarrier + 1 - warpgroup, kTurnThreads);
           position.advance_by(k_blocks);
         }
         wgmma_wait<0>();
-        release(in_use);
+        release_stage(in_use);
       }
 
       finish.share(kFinishBarrier + warpgroup);
-      const TileStore store{map_c, output, extra, finish, slabs, lane, n, m};
+      const TileStore store{map_c, output, extra, finish, added, slabs, lane, n, m};
       if constexpr (C::kSplitK == 1) {
 #pragma unroll
         for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) store(sums[subtile], 0, subtile);
