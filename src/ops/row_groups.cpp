@@ -16,10 +16,10 @@ record::ParamInfo load_param() {
   return param;
 }
 
-Fill offsets_fill(std::int64_t load, std::int64_t rows) {
+Fill offsets_fill(std::int64_t load, std::int64_t rows, std::int64_t step) {
   const auto spread = static_cast<record::GroupLoad>(load);
   const std::int64_t of_groups = spread == record::GroupLoad::kAny ? rows - rows / 16 : rows;
-  return {Fill::Rule::kOffsets, 0, static_cast<double>(of_groups), spread};
+  return {Fill::Rule::kOffsets, static_cast<double>(step), static_cast<double>(of_groups / step * step), spread};
 }
 
 std::vector<std::int64_t> read_offsets(const TensorView& offsets) {

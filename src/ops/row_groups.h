@@ -18,9 +18,9 @@ namespace ridge::ops {
 inline constexpr DType kOffsetTypes[] = {DType::kI32, DType::kI64};  // by the value of a parameter `offsets`
 
 // The parameter of a case that says how its rows spread over the groups (record/group_load.h), and what the offsets
-// hold for it, by its value. Where it says nothing, some rows are of no group.
+// hold for it, by its value: multiples of `step`. Where it says nothing, some rows are of no group.
 record::ParamInfo load_param();
-Fill offsets_fill(std::int64_t load, std::int64_t rows);
+Fill offsets_fill(std::int64_t load, std::int64_t rows, std::int64_t step = 1);
 
 // A contiguous vector of one of these types.
 std::vector<std::int64_t> read_offsets(const TensorView& offsets);

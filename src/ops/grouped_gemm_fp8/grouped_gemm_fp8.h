@@ -11,7 +11,20 @@
 namespace ridge::ops::grouped_gemm_fp8 {
 
 // Positions in Problem::values and in the operator's parameter list, and of the operands.
-enum Param : std::size_t { kRows, kGroups, kM, kN, kK, kDtype, kOut, kAlong, kAccumulate, kOffsets, kParamCount };
+enum Param : std::size_t {
+  kRows,
+  kGroups,
+  kM,
+  kN,
+  kK,
+  kDtype,
+  kOut,
+  kAlong,
+  kAccumulate,
+  kOffsets,
+  kLoad,
+  kParamCount
+};
 enum Operand : std::size_t { kA, kB, kScaleA, kScaleB, kOffsetsOperand, kC };
 
 struct Shape {

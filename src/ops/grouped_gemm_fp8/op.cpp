@@ -78,8 +78,7 @@ Result<Problem> bind(const record::Case& requested) {
                      "only sums over rows are added to C");
   }
   OperandSpec offsets{"offsets", s.offsets, {s.groups + 1}};
-  const std::int64_t most = s.rows - s.rows / 16, step = s.along_sums ? kScaleBlock : 1;
-  offsets.fill = {Fill::Rule::kOffsets, static_cast<double>(step), static_cast<double>(most / step * step)};
+  offsets.fill = offsets_fill(problem.values[kLoad], s.rows, s.along_sums ? kScaleBlock : 1);
   problem.operands = {{"a", s.formats.a, s.a()},
                       {"b", s.formats.b, s.b()},
                       {"scale_a", DType::kF32, s.scale_a()},
@@ -119,7 +118,8 @@ std::vector<record::ParamInfo> params() {
           {"out", "bf16", "dtype of C", {"bf16", "f16", "f32"}},
           {"along", "rows", "rows of A times a B for each group, or sums over the rows", {"rows", "sums"}},
           record::flag_param("accumulate", "1: C += the sums"),
-          {"offsets", "i32", "their dtype", {"i32", "i64"}}};
+          {"offsets", "i32", "their dtype", {"i32", "i64"}},
+          load_param()};
 }
 
 Shape shape_of(const Problem& problem) {
