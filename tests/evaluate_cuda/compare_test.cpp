@@ -10,7 +10,6 @@
 #include "numerics/philox.h"
 #include "ops/cuda_on_host.h"
 
-inline long long __double_as_longlong(double value) { return std::bit_cast<long long>(value); }
 template <class T>
 T __reduce_add_sync(unsigned, T value) {
   for (int mask = 16; mask > 0; mask /= 2) value += __shfl_xor_sync(~0u, value, mask);

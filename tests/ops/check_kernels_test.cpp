@@ -456,6 +456,8 @@ INSTANTIATE_TEST_SUITE_P(
         "attention heads=2 kv_heads=2 q_len=9 k_len=150 dim=16 dtype=f16 keys_left=40 keys_right=3",
         "attention heads=1 kv_heads=1 q_len=80 k_len=20 dim=8 mask=causal",
         "attention heads=2 kv_heads=1 q_len=90 k_len=70 dim=24 documents=5 mask=causal",
+        "attention heads=2 kv_heads=1 q_len=70 k_len=70 dim=48 v_dim=20 mask=causal",
+        "attention_backward heads=2 kv_heads=1 q_len=70 k_len=70 dim=48 v_dim=20 mask=causal",
         "attention_backward batch=2 heads=2 kv_heads=1 q_len=70 k_len=70 dim=40 mask=causal",
         "attention_backward heads=2 kv_heads=2 q_len=9 k_len=150 dim=16 dtype=f16 keys_left=40 keys_right=3",
         "attention_backward heads=1 kv_heads=1 q_len=80 k_len=20 dim=8 mask=causal",

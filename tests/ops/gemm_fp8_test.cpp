@@ -236,8 +236,7 @@ TEST(Fp8Layer, ForwardAndBothGradientsKeepTwentyFiveDecibels) {
   constexpr std::int64_t kM = Layer::kM, kN = Layer::kN, kK = Layer::kK;
   for (const Fp8Scaling scaling : {Fp8Scaling::kTensor, Fp8Scaling::kRow, Fp8Scaling::kBlock, Fp8Scaling::kMx}) {
     const Fp8Scaling for_w = scaling == Fp8Scaling::kBlock ? Fp8Scaling::kVector : scaling;
-    const ops::gemm_fp8::Granularities g = ops::gemm_fp8::granularities(scaling),
-                                       gw = ops::gemm_fp8::granularities(for_w);
+    const auto g = ops::gemm_fp8::granularities(scaling), gw = ops::gemm_fp8::granularities(for_w);
     const auto product = [&](const Fp8Matrix& a, const Fp8Matrix& b, Fp8Scaling which) {
       std::vector<float> c(static_cast<std::size_t>(a.q.shape[0] * b.q.shape[0]));
       GemmFp8Args args{a.q, b.q, a.scale, b.scale};
