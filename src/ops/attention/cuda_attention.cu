@@ -837,16 +837,20 @@ struct Consumer {
     if constexpr (!C::kTakeTurns && !C::kQueryInRegisters) named_barrier(kTurnBarrier + warpgroup, kWarpgroupThreads);
     const u32 tile = base + SharedLayout::kQuery + slot * C::kSlotBytes + row * kRowBytes;
 #pragma unroll
-    for (u32 chunk = 0; chunk < C::kValueDim / 16; ++chunk) {
-      u32 packed[4];
+    for (u32 panel = 0; panel < C::kValuePanels; ++panel) {
+      constexpr u32 kPairs = C::kValueDim / 16;
 #pragma unroll
-      for (u32 i = 0; i < 4; ++i) {
-        const float low = o[8 * chunk + 2 * i] * factor[i % 2], high = o[8 * chunk + 2 * i + 1] * factor[i % 2];
-        packed[i] = C::kType == MatrixType::kBf16 ? pack_bf16(low, high) : pack_f16(low, high);
+      for (u32 pair = 0; pair < 4 && panel * 4 + pair < kPairs; ++pair) {
+        const u32 first = panel * 32 + pair * 8;
+        u32 packed[4];
+#pragma unroll
+        for (u32 i = 0; i < 4; ++i) {
+          const float low = o[first + 2 * i] * factor[i % 2], high = o[first + 2 * i + 1] * factor[i % 2];
+          packed[i] = C::kType == MatrixType::kBf16 ? pack_bf16(low, high) : pack_f16(low, high);
+        }
+        store_matrix_x4(tile + panel * C::kQueryPanelBytes + swizzled_chunk(lane & 15u, 2 * pair + (lane >> 4)),
+                        packed[0], packed[1], packed[2], packed[3]);
       }
-      store_matrix_x4(
-          tile + chunk / 4 * C::kQueryPanelBytes + swizzled_chunk(lane & 15u, 2 * (chunk % 4) + (lane >> 4)), packed[0],
-          packed[1], packed[2], packed[3]);
     }
     fence_proxy_async_shared();
     __syncwarp();
