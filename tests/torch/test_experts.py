@@ -339,6 +339,14 @@ def test_compiles_without_a_break(device, form):
             torch.testing.assert_close(one, other)
 
 
+def test_an_exported_layer_takes_any_number_of_tokens(device):
+    layer = made(device, capacity_factor=1.0, shared=16, recompute=True).requires_grad_(False)
+    tokens = torch.export.Dim("tokens", min=2, max=1000)
+    program = torch.export.export(layer, (torch.randn(40, 32, device=device),), dynamic_shapes=({0: tokens},)).module()
+    x = torch.randn(77, 32, device=device)
+    assert all(torch.equal(one, other) for one, other in zip(program(x), layer(x)))
+
+
 def test_the_operators_of_a_layer_pass_pytorchs_own_checks(device):
     layer = made(device, experts=5, top=2)
     x = torch.randn(20, 32, device=device, requires_grad=True)
