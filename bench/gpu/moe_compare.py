@@ -148,8 +148,8 @@ class Contender:
         results = [y.detach(), *grads]
         if whole:
             self.db = min(self.db, least_db(results, right))
-            sums = [each.view(torch.uint8).sum(dtype=torch.int64).item() for each in results]
-            if self.ours and self.first is not None and sums != self.first:
+            sums = [each.view(torch.uint8).sum(dtype=torch.int64).item() for each in results] if self.ours else None
+            if self.first not in (None, sums):
                 self.db = -math.inf
             self.first = sums
         for each in results:
