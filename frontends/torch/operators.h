@@ -151,6 +151,7 @@ AttentionGradients call_varlen_attention_backward(const Tensor& d_o, const Tenso
 // One registration a file; library.cpp calls them.
 void register_gemm(torch::Library& library, c10::DispatchKey key);
 void register_grouped_gemm(torch::Library& library, c10::DispatchKey key);
+void register_grouped_gemm_fp8(torch::Library& library, c10::DispatchKey key);
 void register_symmetric_product(torch::Library& library, c10::DispatchKey key);
 void register_quantize(torch::Library& library, c10::DispatchKey key);
 void register_grouped_quantize(torch::Library& library, c10::DispatchKey key);

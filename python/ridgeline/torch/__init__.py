@@ -17,6 +17,7 @@ from .control import autotune, backends, explain, last_used, reset, set_backend,
 from .conversion import convert, quantize_  # noqa: E402
 from .delayed import update_scales  # noqa: E402
 from .experts import GroupedLinear, Mixture, MoE  # noqa: E402
+from .grouped import fp8_grouped_linear, grouped_gemm_fp8  # noqa: E402
 from .kept import KeptWeights  # noqa: E402
 from .losses import CrossEntropyLoss, LinearCrossEntropy, ShardStatistics, cross_entropy, linear_cross_entropy, shard_gradient  # noqa: E402
 from .masters import MasterWeights  # noqa: E402
@@ -88,11 +89,13 @@ __all__ = [
     "expert_counts",
     "expert_order",
     "explain",
+    "fp8_grouped_linear",
     "from_plain_tensors",
     "gather_in_fp8",
     "gemm",
     "gemm_fp8",
     "grouped_gemm",
+    "grouped_gemm_fp8",
     "grouped_quantize",
     "hf_attention",
     "last_used",

@@ -34,6 +34,15 @@ def _grouped_add(c: Shape, a: Shape, b: Shape, offsets: Shape, **_: Any) -> int:
     return 2 * a[0] * a[1] * b[1]
 
 
+def _grouped_fp8(a: Shape, b: Shape, *_: Any, **__: Any) -> int:
+    """As if every row had a group; of sums over the rows a and b have these as their columns."""
+    return 2 * a[0] * a[1] * b[-2]
+
+
+def _grouped_fp8_add(c: Shape, a: Shape, b: Shape, *_: Any, **__: Any) -> int:
+    return _grouped_fp8(a, b)
+
+
 def _scaled(a: Shape, b: Shape, scale_a: Shape, scale_b: Shape, trans_a: bool, trans_b: bool, *_: Any, **__: Any) -> int:
     return _product(a, b, trans_a, trans_b)
 
@@ -79,6 +88,8 @@ def register() -> None:
     register_flop_formula(ops.gemm_add_)(_gemm_add)
     register_flop_formula(ops.grouped_gemm)(_grouped)
     register_flop_formula(ops.grouped_gemm_add_)(_grouped_add)
+    register_flop_formula(ops.grouped_gemm_fp8)(_grouped_fp8)
+    register_flop_formula(ops.grouped_gemm_fp8_add_)(_grouped_fp8_add)
     register_flop_formula(ops.symmetric_product)(_symmetric)
     register_flop_formula(ops.gemm_fp8_scaled)(_scaled)
     register_flop_formula(ops.gemm_fp8_scaled_add_)(_scaled_add)

@@ -144,12 +144,12 @@ def gemm_fp8(
     return _gemm_fp8(a, b, trans_a, trans_b, out_dtype, *config.words, main_grad, bias)
 
 
-def _codes(parts: Parts, transposed: bool, name: str, purpose: str) -> tuple[torch.Tensor, torch.Tensor]:
+def codes_of(parts: Parts, transposed: bool, name: str, purpose: str, op: str = "gemm_fp8") -> tuple[torch.Tensor, torch.Tensor]:
     """Codes and scales of a matrix, or of its transpose, whose columns are what is summed over."""
     codes, scale = (parts[2], parts[3]) if transposed else (parts[0], parts[1])
     if codes is None or scale is None:
         made = "transpose=True (quantize, quantize_, QuantizedTensor.from_checkpoint)" if transposed else "its untransposed copy"
-        raise ValueError(f"gemm_fp8: {name} has no scales along the sum{purpose}; make it with {made}")
+        raise ValueError(f"{op}: {name} has no scales along the sum{purpose}; make it with {made}")
     return codes, scale
 
 
@@ -173,8 +173,8 @@ def _multiply(
     bias: torch.Tensor | None,
 ) -> torch.Tensor:
     scaling = scaling_of(*groupings)
-    left, scale_a = _codes(a, trans_a, "a", "")
-    right, scale_b = _codes(b, not trans_b, "b", "")
+    left, scale_a = codes_of(a, trans_a, "a", "")
+    right, scale_b = codes_of(b, not trans_b, "b", "")
     sums = "fast" if scaling in ("tensor", "row") else "promoted"  # as for plain tensors
     return _gemm_fp8_scaled(left, right, scale_a, scale_b, False, True, out_dtype, scaling, sums, bias)
 
@@ -202,8 +202,8 @@ class _ProductOfCodes(torch.autograd.Function):
         if any(ctx.needs_input_grad[:2]):
             # Of the other operand, along the sum of the gradient.
             none = (None, None)
-            for_b = _codes(of_a, not trans_a, "a", " of b's gradient") if ctx.needs_input_grad[1] else none
-            for_a = _codes(of_b, trans_b, "b", " of a's gradient") if ctx.needs_input_grad[0] else none
+            for_b = codes_of(of_a, not trans_a, "a", " of b's gradient") if ctx.needs_input_grad[1] else none
+            for_a = codes_of(of_b, trans_b, "b", " of a's gradient") if ctx.needs_input_grad[0] else none
             ctx.save_for_backward(*for_b, *for_a)
             grouping = config.grouping()
             ctx.scalings = scaling_of(grouping, groupings[1]), scaling_of(grouping, groupings[0])

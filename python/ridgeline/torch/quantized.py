@@ -96,7 +96,7 @@ class QuantizedTensor(torch.Tensor):
             raise ValueError("QuantizedTensor: give codes and scales of the matrix, of its transpose, or of both")
         if grouping not in _GROUPINGS:
             raise ValueError(f"QuantizedTensor: grouping={grouping!r} is unknown; use one of {', '.join(map(repr, _GROUPINGS))}")
-        shape = codes.shape if q is not None else codes.shape[::-1]
+        shape = codes.shape if q is not None else codes.mT.shape
         self = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=codes.device)
         self.q, self.scale, self.q_t, self.scale_t, self.grouping = q, scale, q_t, scale_t, grouping
         return self
@@ -144,8 +144,13 @@ class QuantizedTensor(torch.Tensor):
     def _stood_for(self, out: torch.dtype) -> torch.Tensor:
         q, scale, q_t, scale_t = self._parts()
         codes, scales = (q, scale) if q is not None else (q_t, scale_t)
-        made: torch.Tensor = torch.ops.ridgeline.dequantize(codes, scales, self.grouping, out)
-        return made if q is not None else made.t()
+        assert codes is not None and scales is not None
+        of_one = torch.ops.ridgeline.dequantize
+        if codes.dim() == 3:
+            made: torch.Tensor = torch.stack([of_one(*one, self.grouping, out) for one in zip(codes, scales)])
+        else:
+            made = of_one(codes, scales, self.grouping, out)
+        return made if q is not None else made.mT
 
     def share_memory_(self) -> QuantizedTensor:
         for part in self._parts():
@@ -274,8 +279,29 @@ def cast(x: torch.Tensor, scaled: torch.Tensor, dtype: torch.dtype) -> torch.Ten
     return torch.where(x.isinf(), kept, scaled.clamp(-most, most)).to(dtype)
 
 
+def stack_parts(x: torch.Tensor, dtype: torch.dtype, grouping: str, rule: str, row: bool, column: bool) -> Parts:
+    """As ``quantize`` of each matrix of a stack [groups, rows, cols], in one call where no block is of two."""
+    if grouping != "128x128":
+        raise ValueError(f"quantize: x has shape {tuple(x.shape)}; a stack of matrices has scales by 128x128 (granularity='blockwise', weight=True)")
+    groups, rows, cols = x.shape
+    call = torch.ops.ridgeline.quantize
+    if rows % 128 != 0 or not x.is_contiguous():
+        each = [call(matrix.contiguous(), dtype, grouping, rule, row, column) for matrix in x]
+        q, scale, q_t, scale_t = (torch.stack(part) for part in zip(*each))
+    else:
+        q, scale, q_t, scale_t = call(x.view(groups * rows, cols), dtype, grouping, rule, row, column)
+        if row:
+            q, scale = q.view(groups, rows, cols), scale.view(groups, rows // 128, -1)
+        if column:  # [cols, groups * rows]
+            q_t = q_t.view(torch.uint8).view(cols, groups, rows).transpose(0, 1).contiguous().view(dtype)
+            scale_t = scale_t.view(-1, groups, rows // 128).transpose(0, 1).contiguous()
+    return q if row else None, scale if row else None, q_t if column else None, scale_t if column else None
+
+
 def parts_of(x: torch.Tensor, config: QuantConfig, weight: bool, transpose: bool, seed: torch.Tensor | None = None) -> Parts:
     """Codes and scales of x and, with ``transpose``, of its transpose."""
+    if x.dim() == 3:
+        return stack_parts(x, config.forward_dtype, config.grouping(weight), config.rule, True, transpose)
     random = config.random_words(x.device, seed)
     q, scale, q_t, scale_t = torch.ops.ridgeline.quantize(
         x, config.forward_dtype, config.grouping(weight), config.rule, True, transpose, random
@@ -293,7 +319,8 @@ def quantize(
 ) -> QuantizedTensor:
     """x [rows, cols] (float32, bfloat16 or float16) as 8-bit codes with scales along the columns.
 
-    weight     with granularity "blockwise": scales of 128 x 128 instead of 1 x 128
+    weight     with granularity "blockwise": scales of 128 x 128 instead of 1 x 128. Then x may be a stack [groups, rows, cols], whose
+               matrices are quantised each for itself, rounded to nearest (``grouped_gemm_fp8``)
     transpose  also of the transpose, which backward products read; one rounding from x, never a copy of the codes
     seed       for rounding="stochastic": two int64 words {seed, offset} on x's device; None draws them from PyTorch's
                generator

@@ -1,0 +1,201 @@
+"""Products of the rows of experts in 8-bit floats, by offsets that the device alone knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import products
+from ._recipe import PRODUCTS, Recipe, RecipeLike, as_config, as_recipe
+from .config import random_words
+from .ops import autocast, codes_of
+from .products import Codes, Spec
+from .quantized import Parts, QuantizedTensor, stack_parts
+
+_product = torch.ops.ridgeline.grouped_gemm_fp8.default
+_product_add = torch.ops.ridgeline.grouped_gemm_fp8_add_.default
+_grouped = torch.ops.ridgeline.grouped_gemm.default
+_grouped_add = torch.ops.ridgeline.grouped_gemm_add_.default
+_quantize = torch.ops.ridgeline.quantize.default
+_grouped_quantize = torch.ops.ridgeline.grouped_quantize.default
+_OP = "grouped_gemm_fp8"
+
+
+def _scales(of: QuantizedTensor, wanted: str, name: str) -> None:
+    if of.grouping != wanted:
+        raise ValueError(f"{_OP}: {name} has scales by {of.grouping}; here they are by {wanted}")
+
+
+def grouped_gemm_fp8(
+    a: QuantizedTensor,
+    b: QuantizedTensor,
+    offsets: torch.Tensor,
+    trans_b: bool = False,
+    out_dtype: torch.dtype | None = None,
+    *,
+    trans_a: bool = False,
+    add_to: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Products of codes: rows of a times the matrix of their group, or sums over the rows of each group.
+
+    a         [rows, k] with scales by 1x128 (``quantize``, ``grouped_quantize`` with granularity "blockwise")
+    b         [groups, k, n], with trans_b [groups, n, k], scales by 128x128: ``quantize`` of the stack with ``weight=True``, and with
+              ``transpose=True`` if it is used as it is stored
+    offsets   [groups + 1], int32 or int64: rows offsets[g] to offsets[g + 1] are those of group g; the others are 0
+    out_dtype bfloat16, float16 or float32; a's by default
+    trans_a   the sums over the rows of a [rows, m] and b [rows, n] instead: [groups, m, n]. Both have codes of their transpose with
+              scales by 1x128, and offsets are multiples of 128: ``grouped_quantize(..., transpose=True)`` makes both
+    add_to    [groups, m, n]: the sums are added to it, and it is returned
+
+    Sums are those of ``gemm_fp8_scaled``, promoted to float32 every 128. There is no gradient: ``fp8_grouped_linear`` has one.
+    """
+    if trans_a and trans_b:
+        raise ValueError(f"{_OP}: trans_a sums over the rows of both; leave trans_b out")
+    if add_to is not None and not trans_a:
+        raise ValueError(f"{_OP}: add_to without trans_a; only sums over rows are added")
+    _scales(a, "1x128", "a")
+    _scales(b, "1x128" if trans_a else "128x128", "b")
+    left, scale_a = codes_of(a._parts(), trans_a, "a", "", _OP)
+    right, scale_b = codes_of(b._parts(), not trans_b, "b", "", _OP)
+    if add_to is not None:
+        _product_add(add_to, left, right, scale_a, scale_b, offsets)
+        return add_to
+    made: torch.Tensor = _product(left, right, scale_a, scale_b, offsets, out_dtype or a.dtype, trans_a)
+    return made
+
+
+def _random(spec: Spec, x: torch.Tensor) -> torch.Tensor | None:
+    return random_words(x.device) if spec.stochastic else None
+
+
+def _along(x: torch.Tensor, spec: Spec | None) -> Codes | None:
+    """Codes with scales along the columns, which are those of the rows wherever groups begin."""
+    return None if spec is None else Codes(*_quantize(x, spec.dtype, spec.grouping, spec.rule, True, False, _random(spec, x))[:2])
+
+
+def _across(x: torch.Tensor, offsets: torch.Tensor, spec: Spec) -> tuple[Codes, torch.Tensor]:
+    """Codes of the transpose, each group padded to whole blocks of its scales, and where groups begin there."""
+    _, _, q_t, scale_t, padded = _grouped_quantize(x, offsets, spec.dtype, spec.grouping, spec.rule, 128, False, True, _random(spec, x))
+    return Codes(q_t, scale_t), padded
+
+
+def _weight_codes(weight: torch.Tensor, parts: Parts, along: Spec | None, across: Spec | None) -> tuple[Codes | None, Codes | None]:
+    """Of a stack and of its matrices' transposes: those that were made before, or new ones."""
+    if all(part is None for part in parts):
+        if along is not None and across is not None and along != across:
+            return _weight_codes(weight, parts, along, None)[0], _weight_codes(weight, parts, None, across)[1]
+        spec = along or across
+        if spec is None:
+            return None, None
+        parts = stack_parts(weight, spec.dtype, spec.grouping, spec.rule, along is not None, across is not None)
+    return (
+        None if along is None else Codes(*codes_of(parts, False, "weight", "", "fp8_grouped_linear")),
+        None if across is None else Codes(*codes_of(parts, True, "weight", ", which the gradient of x reads", "fp8_grouped_linear")),
+    )
+
+
+class _Experts(torch.autograd.Function):
+    """Saved are what the gradients read: codes where their products are of 8 bits, else the operand."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        offsets: torch.Tensor,
+        recipe: Recipe,
+        main_grad: torch.Tensor | None,
+        recording: bool,
+        *parts: torch.Tensor | None,
+    ) -> torch.Tensor:
+        # A Function is told what its inputs ask for, and not whether there will be a gradient.
+        need_x, need_w = (recording and asked for asked in ctx.needs_input_grad[:2])
+        x_for_y, w_for_y = products.specs(recipe, "y")
+        _, w_for_dx = products.specs(recipe, "dx")
+        _, x_for_dw = products.specs(recipe, "dw")
+        of_w: Parts = (parts[0], parts[1], parts[2], parts[3])
+        rows = _along(x, x_for_y)
+        w_along, w_across = _weight_codes(weight, of_w, w_for_y, w_for_dx if need_x else None)
+        if rows is None or w_along is None:
+            y: torch.Tensor = _grouped(x, weight, offsets, False, True)
+        else:
+            y = _product(rows.q, w_along.q, rows.scale, w_along.scale, offsets, x.dtype, False)
+        x_across: tuple[torch.Tensor | None, ...] = (x if need_w else None, None, None)
+        if need_w and x_for_dw is not None:
+            columns, padded = _across(x, offsets, x_for_dw)
+            x_across = (*columns, padded)
+        w_saved = w_across or (weight if need_x else None, None)
+        ctx.call = recipe, x.dtype, weight.dtype, main_grad
+        ctx.save_for_backward(offsets, *x_across, *w_saved)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        recipe, dtype, weight_dtype, main_grad = ctx.call
+        offsets, x, x_scale, padded, w, w_scale = ctx.saved_tensors
+        dy = grad.to(dtype).contiguous()
+        dx = dw = None
+        if ctx.needs_input_grad[0]:
+            rows = _along(dy, products.specs(recipe, "dx")[0])
+            dx = _grouped(dy, w, offsets) if rows is None else _product(rows.q, w, rows.scale, w_scale, offsets, dtype, False)
+        if ctx.needs_input_grad[1]:
+            spec = products.specs(recipe, "dw")[0]
+            if spec is None and main_grad is None:
+                dw = _grouped(dy, x, offsets, True, False, weight_dtype if weight_dtype == torch.float32 else None)
+            elif spec is None:
+                _grouped_add(main_grad, dy, x, offsets)
+            else:
+                codes, _ = _across(dy, offsets, spec)
+                if main_grad is None:
+                    dw = _product(codes.q, x, codes.scale, x_scale, padded, weight_dtype, True)
+                else:
+                    _product_add(main_grad, codes.q, x, codes.scale, x_scale, padded)
+        return dx, dw, *[None] * (len(ctx.needs_input_grad) - 2)
+
+
+def _recipe_of(given: RecipeLike) -> Recipe:
+    config = as_config(given)
+    recipe = Recipe(None, None, None) if config is None else as_recipe(config)
+    for name in PRODUCTS:
+        product = getattr(recipe, name)
+        if product is not None and product.granularity != "blockwise":
+            raise ValueError(
+                f"fp8_grouped_linear: {name} has granularity={product.granularity!r}; give 'blockwise', whose scales are of one expert each, "
+                "or None for a product of high precision"
+            )
+    if recipe.pad_rows is not None or recipe.pad_features is not None:
+        raise ValueError("fp8_grouped_linear: nothing is padded here; leave pad_rows and pad_features out")
+    return recipe
+
+
+def fp8_grouped_linear(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    offsets: torch.Tensor,
+    recipe: RecipeLike = "blockwise",
+    *,
+    main_grad: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """y[r] = weight[g] x[r] for the rows r of each expert g, in 8-bit floats, and both gradients the same way.
+
+    x          [rows, in], float32, bfloat16 or float16, sorted by expert
+    weight     [experts, out, in], or a QuantizedTensor of it: ``quantize(weight, config, weight=True, transpose=True)``
+    offsets    [experts + 1], int32 or int64: rows offsets[g] to offsets[g + 1] are those of expert g; the others are 0, and so is their
+               gradient
+    recipe     a name, QuantConfig or Recipe whose products have granularity "blockwise" or are None (``grouped_gemm``)
+    main_grad  [experts, out, in], float32: the gradient of weight is added to it, and weight.grad stays as it is
+
+    x and dy are quantised by 1x128 along their columns for y and dx, and along the rows of each expert, padded to multiples of 128, for
+    dw (``grouped_quantize``). Second derivatives of 8-bit products are refused.
+    """
+    x = autocast(x)
+    weight = autocast(weight)
+    parts: Parts = weight._parts() if isinstance(weight, QuantizedTensor) else (None, None, None, None)
+    if isinstance(weight, QuantizedTensor):
+        _scales(weight, "128x128", "weight")
+    rows = x.shape[0]
+    if x.is_cuda and rows % 4 != 0:  # scales of a step of the sum start on 16 bytes there
+        x = torch.nn.functional.pad(x, (0, 0, 0, -rows % 4))
+    made: torch.Tensor = _Experts.apply(x, weight, offsets, _recipe_of(recipe), main_grad, torch.is_grad_enabled(), *parts)  # type: ignore[no-untyped-call]
+    return made if made.shape[0] == rows else made[:rows]

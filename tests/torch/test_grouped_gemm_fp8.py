@@ -1,0 +1,286 @@
+"""grouped_gemm_fp8 and fp8_grouped_linear against gemm_fp8 of each group, bit for bit on a CPU, and against float64 of what the codes stand for."""
+
+import pytest
+import torch
+
+import ridgeline.torch as rt
+
+OPS = torch.ops.ridgeline
+BLOCKS = rt.QuantConfig(granularity="blockwise")
+HYBRID = rt.QuantConfig("hybrid", "blockwise")
+OFFSETS = [4, 40, 40, 41, 200, 304]  # rows before and behind, a group without rows, one of a single row
+ROWS, GROUPS, IN, OUT = 320, 5, 144, 160
+
+
+def offsets_on(device, dtype=torch.int32):
+    return torch.tensor(OFFSETS, dtype=dtype, device=device)
+
+
+def groups(offsets=OFFSETS):
+    return list(enumerate(zip(offsets[:-1], offsets[1:])))
+
+
+def operands(device, dtype=torch.bfloat16, out=OUT):
+    x = torch.randn(ROWS, IN, device=device).to(dtype)
+    return x, torch.randn(GROUPS, out, IN, device=device).to(dtype)
+
+
+def scaled(q, scale, grouping):
+    return OPS.dequantize(q.cpu(), scale.cpu(), grouping, torch.float32).double()
+
+
+def close(found, right, terms):
+    """Within what sums of `terms` products may lose: 14 bits of every addend for 128 of them, then fp32, then a rounding of the result."""
+    left, other = right
+    exact, magnitude = left @ other.t(), left.abs() @ other.abs().t()
+    eps = torch.finfo(found.dtype).eps
+    bound = magnitude * (2**-13 + terms * 2**-23) + exact.abs() * eps
+    return ((found.cpu().double() - exact).abs() <= bound).all()
+
+
+@pytest.mark.parametrize("index", [torch.int32, torch.int64])
+@pytest.mark.parametrize("out_dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("out", [OUT, 256])
+def test_rows_of_each_group(device, out_dtype, index, out):
+    x, w = operands(device, out=out)
+    a, b = rt.quantize(x, BLOCKS), rt.quantize(w, BLOCKS, weight=True, transpose=True)
+    made = rt.grouped_gemm_fp8(a, b, offsets_on(device, index), True, out_dtype)
+    assert made.dtype == out_dtype and made.shape == (ROWS, out)
+    assert not made[: OFFSETS[0]].any() and not made[OFFSETS[-1] :].any()
+    for g, (begin, end) in groups():
+        rows = scaled(a.q[begin:end], a.scale[:, begin:end].contiguous(), "1x128")
+        assert close(made[begin:end], (rows, scaled(b.q[g], b.scale[g], "128x128")), IN)
+        if device.type == "cpu":  # the same code, so the same bits
+            one = OPS.gemm_fp8_scaled(a.q[begin:end], b.q[g], a.scale[:, begin:end].contiguous(), b.scale[g], False, True, out_dtype, "block")
+            assert torch.equal(made[begin:end], one)
+
+
+def test_the_other_way_round_reads_the_codes_of_the_transpose(device):
+    x, w = operands(device)
+    dy = torch.randn(ROWS, OUT, device=device).bfloat16()
+    a, b = rt.quantize(dy, HYBRID), rt.quantize(w, BLOCKS, weight=True, transpose=True)
+    made = rt.grouped_gemm_fp8(a, b, offsets_on(device))
+    for g, (begin, end) in groups():
+        rows = scaled(a.q[begin:end], a.scale[:, begin:end].contiguous(), "1x128")
+        assert close(made[begin:end], (rows, scaled(b.q_t[g], b.scale_t[g], "128x128")), OUT)
+
+
+@pytest.mark.parametrize("out", [OUT, 256])
+def test_codes_of_a_stack_are_those_of_its_matrices(device, out):
+    _, w = operands(device, out=out)
+    made = rt.quantize(w, BLOCKS, weight=True, transpose=True)
+    assert made.shape == w.shape
+    for g in range(GROUPS):
+        one = rt.quantize(w[g], BLOCKS, weight=True, transpose=True)
+        for mine, its in zip((made.q, made.q_t), (one.q, one.q_t)):
+            assert torch.equal(mine[g].view(torch.uint8), its.view(torch.uint8))
+        assert torch.equal(made.scale[g], one.scale) and torch.equal(made.scale_t[g], one.scale_t)
+        assert torch.equal(made.dequantize()[g], one.dequantize())
+    with pytest.raises(ValueError, match="scales by 128x128"):
+        rt.quantize(w, BLOCKS)
+
+
+@pytest.mark.parametrize("add", [False, True])
+def test_sums_over_the_rows_of_groups(device, add):
+    x, _ = operands(device)
+    dy = torch.randn(ROWS, OUT, device=device).bfloat16()
+    a, padded = rt.grouped_quantize(dy, offsets_on(device), BLOCKS, transpose=True)
+    b, _ = rt.grouped_quantize(x, offsets_on(device), BLOCKS, transpose=True)
+    into = torch.full((GROUPS, OUT, IN), 3.0, device=device) if add else None
+    made = rt.grouped_gemm_fp8(a, b, padded, out_dtype=torch.float32, trans_a=True, add_to=into)
+    assert (made is into) == add
+    for g, (begin, end) in groups(padded.tolist()):
+        left = scaled(a.q_t[:, begin:end].contiguous(), a.scale_t[begin // 128 : end // 128], "1x128") if end > begin else torch.zeros(OUT, 1).double()
+        right = scaled(b.q_t[:, begin:end].contiguous(), b.scale_t[begin // 128 : end // 128], "1x128") if end > begin else torch.zeros(IN, 1).double()
+        found = made[g] - 3.0 if add else made[g]
+        bound = (left.abs() @ right.abs().t()) * (2**-13 + 384 * 2**-23) + (1e-5 if add else 0)
+        assert ((found.cpu().double() - left @ right.t()).abs() <= bound).all()
+    assert (made[1] == (3.0 if add else 0.0)).all()  # no rows
+
+
+def exact(x, w, dy, offsets=OFFSETS):
+    """y, dx, dw in float64."""
+    x, w, dy = (t.detach().cpu().double() for t in (x, w, dy))
+    y, dx, dw = torch.zeros(ROWS, w.shape[1]).double(), torch.zeros_like(x), torch.zeros_like(w)
+    for g, (begin, end) in groups(offsets):
+        y[begin:end] = x[begin:end] @ w[g].t()
+        dx[begin:end] = dy[begin:end] @ w[g]
+        dw[g] = dy[begin:end].t() @ x[begin:end]
+    return y, dx, dw
+
+
+def off(found, right):
+    return ((found.cpu().double() - right).norm() / right.norm()).item()
+
+
+@pytest.mark.parametrize("recipe", ["blockwise", HYBRID, rt.Recipe(BLOCKS, BLOCKS, None), rt.Recipe(None, BLOCKS, BLOCKS), None], ids=str)
+@pytest.mark.parametrize("kind", ["plain", "codes", "main_grad"])
+def test_experts_train_within_what_8_bits_leave(device, recipe, kind):
+    if kind == "codes" and (recipe is None or (isinstance(recipe, rt.Recipe) and recipe.y is None)):
+        pytest.skip("a product of high precision reads no codes")
+    x, w = operands(device)
+    dy = torch.randn(ROWS, OUT, device=device).bfloat16()
+    x.requires_grad_(), w.requires_grad_()
+    main_grad = torch.ones(w.shape, device=device) if kind == "main_grad" else None
+    weight = rt.quantize(w, BLOCKS, weight=True, transpose=True) if kind == "codes" else w
+    y = rt.fp8_grouped_linear(x, weight, offsets_on(device), recipe, main_grad=main_grad)
+    y.backward(dy)
+    found = y, x.grad, w.grad if main_grad is None else main_grad - 1
+    assert main_grad is None or w.grad is None
+    for mine, right in zip(found, exact(x, w, dy)):
+        assert off(mine, right) < (0.07 if recipe is not None else 0.01)
+    for rows in (y, x.grad):
+        assert not rows[: OFFSETS[0]].any() and not rows[OFFSETS[-1] :].any()
+
+
+def test_an_expert_is_an_fp8_linear(device):
+    """With all rows in one group: the codes are the same, so on a CPU the bits are."""
+    x, w = operands(device)
+    dy = torch.randn(ROWS, OUT, device=device).bfloat16()
+    layer = rt.Fp8Linear(IN, OUT, bias=False, recipe=BLOCKS, device=device, dtype=torch.bfloat16)
+    layer.weight.data.copy_(w[0])
+    one, mine, stack = x.clone().requires_grad_(), x.clone().requires_grad_(), w[:1].clone().requires_grad_()
+    wanted = layer(one)
+    wanted.backward(dy)
+    y = rt.fp8_grouped_linear(mine, stack, torch.tensor([0, ROWS], dtype=torch.int32, device=device))
+    y.backward(dy)
+    for found, right in ((y, wanted), (mine.grad, one.grad), (stack.grad[0], layer.weight.grad)):
+        if device.type == "cpu":
+            assert torch.equal(found, right)
+        else:
+            torch.testing.assert_close(found, right, rtol=2e-2, atol=2e-2)
+
+
+def test_what_other_groups_hold_changes_nothing(device):
+    x, w = operands(device)
+    clean = rt.fp8_grouped_linear(x, w, offsets_on(device))
+    x[OFFSETS[3] - 1] = float("nan")  # the only row of group 2
+    x[0], x[-1], w[1] = float("nan"), float("inf"), float("nan")  # rows of no group, a matrix without rows
+    x.requires_grad_(), w.requires_grad_()
+    dirty = rt.fp8_grouped_linear(x, w, offsets_on(device))
+    row = OFFSETS[3] - 1
+    assert dirty[row].isnan().all()
+    rest = torch.arange(ROWS, device=device) != row
+    assert torch.equal(dirty[rest], clean[rest])
+    dirty.backward(torch.ones_like(dirty))
+    assert w.grad[2].isnan().any() and not w.grad[[0, 1, 3, 4]].isnan().any()
+
+
+@pytest.mark.parametrize("along_sums", [False, True])
+def test_opcheck(device, along_sums):
+    x, w = operands(device)
+    if along_sums:
+        a, padded = rt.grouped_quantize(x, offsets_on(device), BLOCKS, transpose=True)
+        given = (a.q_t, a.q_t, a.scale_t, a.scale_t, padded, torch.float32, True)
+        into = (torch.zeros(GROUPS, IN, IN, device=device), *given[:5])
+        tests = ("test_schema", "test_faketensor")  # 8-bit floats have no arithmetic for the others
+        torch.library.opcheck(OPS.grouped_gemm_fp8_add_.default, into, test_utils=tests)
+    else:
+        a, b = rt.quantize(x, BLOCKS), rt.quantize(w, BLOCKS, weight=True)
+        given = (a.q, b.q, a.scale, b.scale, offsets_on(device), torch.bfloat16)
+    torch.library.opcheck(OPS.grouped_gemm_fp8.default, given, test_utils=("test_schema", "test_faketensor"))
+
+
+def test_compile(device):
+    x, w = operands(device)
+    x.requires_grad_(), w.requires_grad_()
+    offsets = offsets_on(device)
+
+    def step(x, w, offsets):
+        return rt.fp8_grouped_linear(x, w, offsets) * 2
+
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager")(x, w, offsets)
+    eager = step(x, w, offsets)
+    assert torch.equal(compiled, eager)
+    dy = torch.randn_like(eager)
+    wanted = torch.autograd.grad(eager, (x, w), dy)
+    for mine, right in zip(torch.autograd.grad(compiled, (x, w), dy), wanted):
+        assert torch.equal(mine, right)
+
+
+def test_autocast_and_flops(device):
+    from torch.utils.flop_counter import FlopCounterMode
+
+    x, w = (t.float().requires_grad_() for t in operands(device))
+    with FlopCounterMode(display=False) as counter, torch.autocast(device.type, torch.bfloat16):
+        y = rt.fp8_grouped_linear(x, w, offsets_on(device))
+        y.sum().backward()
+    assert y.dtype == torch.bfloat16 and w.grad.dtype == torch.float32
+    capacity = (ROWS + GROUPS * 127) // 128 * 128
+    assert counter.get_total_flops() == 2 * IN * OUT * (2 * ROWS + capacity)
+
+
+def test_second_derivatives_are_refused(device):
+    x, w = operands(device, torch.float32)
+    x.requires_grad_()
+    (dx,) = torch.autograd.grad(rt.fp8_grouped_linear(x, w, offsets_on(device)).square().sum(), x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="no derivative"):
+        dx.sum().backward()
+
+
+def test_wrong_offsets_are_named_on_a_processor(on_cpu):
+    x, w = operands(torch.device("cpu"))
+    with pytest.raises(ValueError, match="offset 2 is 5, after 40 and of 320 rows"):
+        rt.fp8_grouped_linear(x, w, torch.tensor([3, 40, 5, 41, 120, 150]))
+    a, _ = rt.grouped_quantize(x, torch.tensor(OFFSETS), BLOCKS, transpose=True)
+    with pytest.raises(ValueError, match="offset 1 is 100, and 128 rows share a scale"):
+        rt.grouped_gemm_fp8(a, a, torch.tensor([0, 100, 256]), trans_a=True)
+
+
+def test_wrong_offsets_stay_within_the_matrices_on_a_gpu(on_gpu, device):
+    x, w = operands(device)
+    a, b = rt.quantize(x, BLOCKS), rt.quantize(w, BLOCKS, weight=True)
+    wild = torch.tensor([-5, 40, 5, 1 << 30, 120, 150], dtype=torch.int32, device=device)
+    kept = torch.tensor([0, 40, 40, ROWS, ROWS, ROWS], dtype=torch.int32, device=device)
+    assert torch.equal(rt.grouped_gemm_fp8(a, b, wild, True), rt.grouped_gemm_fp8(a, b, kept, True))
+    columns, _ = rt.grouped_quantize(x, offsets_on(device), BLOCKS, transpose=True)
+    wild = torch.tensor([-300, 127, 200, 511, 1 << 30, 5], dtype=torch.int32, device=device)
+    whole = columns.shape[0]
+    kept = torch.tensor([0, 0, 128, 384, whole, whole], dtype=torch.int32, device=device)
+    assert torch.equal(*(rt.grouped_gemm_fp8(columns, columns, at, trans_a=True) for at in (wild, kept)))
+
+
+def test_a_graph_replays_with_other_offsets(on_gpu, device):
+    x, w = operands(device)
+    offsets = offsets_on(device)
+    rt.fp8_grouped_linear(x, w, offsets)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = rt.fp8_grouped_linear(x, w, offsets)
+    offsets.copy_(torch.tensor([0, 10, 30, 31, 32, ROWS]))
+    graph.replay()
+    assert torch.equal(out, rt.fp8_grouped_linear(x, w, offsets))
+
+
+def test_rows_that_are_no_multiple_of_four(on_gpu, device):
+    x, w = operands(device)
+    offsets = torch.tensor([0, 10, 30, 31, 32, 317], dtype=torch.int32, device=device)
+    x, whole = x[:317].clone().requires_grad_(), x.clone().requires_grad_()
+    y, all_rows = rt.fp8_grouped_linear(x, w, offsets), rt.fp8_grouped_linear(whole, w, offsets)
+    assert torch.equal(y, all_rows[:317])
+    y.sum().backward(), all_rows[:317].sum().backward()
+    assert torch.equal(x.grad, whole.grad[:317])
+
+
+@pytest.mark.parametrize(
+    "change,says",
+    [
+        (lambda a, b, o: (a.q, b.q, a.scale, b.scale[0], o, torch.float32), "scale_b is"),
+        (lambda a, b, o: (a.q, b.q[0], a.scale, b.scale, o, torch.float32), "a matrix for each group"),
+        (lambda a, b, o: (a.q, b.q, a.scale, b.scale, o[:-1], torch.float32), "there are 5 groups; give 6"),
+        (lambda a, b, o: (a.q, b.q.mT, a.scale, b.scale, o, torch.float32), "what is summed over is contiguous"),
+        (lambda a, b, o: (a.q.float(), b.q, a.scale, b.scale, o, torch.float32), "torch.float8_e4m3fn or"),
+        (lambda a, b, o: (a.q, b.q, a.scale, b.scale, o, torch.float64), "the result cannot be torch.float64"),
+    ],
+)
+def test_what_does_not_go_together_is_named(device, change, says):
+    x, w = operands(device)
+    a, b = rt.quantize(x, BLOCKS), rt.quantize(w, BLOCKS, weight=True)
+    with pytest.raises(ValueError, match=says):
+        OPS.grouped_gemm_fp8(*change(a, b, offsets_on(device)))
+    with pytest.raises(ValueError, match="has scales by tensor"):
+        rt.grouped_gemm_fp8(rt.quantize(x), b, offsets_on(device), True)
+    with pytest.raises(ValueError, match="make it with transpose=True"):
+        rt.grouped_gemm_fp8(a, b, offsets_on(device))
+    with pytest.raises(ValueError, match="give 'blockwise'"):
+        rt.fp8_grouped_linear(x, w, offsets_on(device), "rowwise")
