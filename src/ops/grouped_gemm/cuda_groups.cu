@@ -135,7 +135,7 @@ l2_promotion = "row_c * c_bytes % 128 == 0 ? 256 : 128"
 
 [[kernel]]
 symbol = "ridge_grouped_gemm"
-grid = ["min(most_tiles, floor_div(sm_count, cluster_blocks)) * cluster_blocks"]
+grid = ["min(most_tiles, max(floor_div(sm_count, cluster_blocks), 1)) * cluster_blocks"]
 block = [384]
 cluster = ["cluster_blocks"]
 shared = "shared_bytes"

@@ -131,6 +131,7 @@ Result<Call> make_call(const Args& args) {
        {s.rows, s.cols, s.groups, s.align, index_of(kDtypes, s.dtype), index_of(kOffsetTypes, s.offsets)}) {
     call.values.push_back(value);
   }
+  call.values.resize(kParamCount);  // no call has a load
   call.operands.push_back(args.x);
   call.operands.push_back(args.offsets);
   coding::add_to(call, coding::views_of(args), {args.padded});

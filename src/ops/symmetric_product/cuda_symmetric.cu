@@ -115,7 +115,7 @@ swizzle = 0
 
 [[kernel]]
 symbol = "ridge_symmetric_product"
-grid = ["min(tiles * batch, floor_div(sm_count, cluster_blocks)) * cluster_blocks"]
+grid = ["min(tiles * batch, max(floor_div(sm_count, cluster_blocks), 1)) * cluster_blocks"]
 block = [384]
 cluster = ["cluster_blocks"]
 shared = "shared_bytes"
