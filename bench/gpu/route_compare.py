@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Times the router of a mixture of experts, the sorted index of its choices, and its backward, beside PyTorch and torch.compile, contenders in turns.
 
-    route_compare.py OUT [--shapes 16384x256x8,...] [--works forward,index,both,backward] [--repeats 30] [--no-compile] [--device cuda] [--commit ID]
+    route_compare.py OUT [--shapes 16384x256x8,...] [--works forward,index,both,backward] [--configs IMPLEMENTATION/CONFIG,...]
+                     [--repeats 30] [--no-compile] [--device cuda] [--commit ID]
 
 A shape is tokens x experts x top; logits are random normal bfloat16. `softmax`: softmax over the experts and renormalised weights; `groups`: DeepSeek-V3's sigmoid with a bias
 for the choice, 8 groups of which 4 can be chosen, and renormalised weights. forward is rt.route; index rt.expert_order of its choices (offsets, and where each row goes and comes
@@ -10,7 +11,7 @@ call is between two events; before it a gibibyte is written eight times, or more
 displaces the L2, and events show the device's time alone. Contenders change places from round to round; the median counts.
 
 The first and the last result of every contender are compared with float64 and, of the choices, with a stable sort by the contract's rule; of peers, which order ties as they
-like, weights and gradients alone, in fp32's or bfloat16's last steps. Memory held NaN or -1 before. Writes OUT/route.json (with every sample) and OUT/route.csv. Exit status 1
+like, weights and gradients alone, in fp32's or bfloat16's last steps. Memory held NaN or -1 before. --configs also times configurations of our kernels ("cuda_route/large_blocks"). Writes OUT/route.json (with every sample) and OUT/route.csv. Exit status 1
 if a result of ours is wrong, 77 without PyTorch or, with --device cuda, without a Hopper GPU. Needs PYTHONPATH=python RIDGELINE_LIBRARY_DIR=build/lib, or ridgeline installed.
 """
 import argparse
@@ -69,10 +70,10 @@ def right_choice(logits, bias, top, form):
     if form == "groups":
         parts = keys.view(len(keys), 8, -1)
         best = parts.sort(-1, descending=True)[0]
-        groups = (best[..., 0] + best[..., 1]).sort(-1, descending=True, stable=True)[1][:, :4]
+        groups = (best[..., 0] + best[..., 1]).sort(dim=-1, descending=True, stable=True)[1][:, :4]
         closed = torch.ones(len(keys), 8, device=keys.device, dtype=torch.bool).scatter_(1, groups, False)
         keys = parts.masked_fill(closed[..., None], -math.inf).flatten(1)
-    return keys.sort(-1, descending=True, stable=True)[1][:, :top]
+    return keys.sort(dim=-1, descending=True, stable=True)[1][:, :top]
 
 
 def right_weights(x, experts, form):
@@ -111,6 +112,9 @@ class Work:
             return both
         weights = route(self.logits)[0]
         return lambda: list(torch.autograd.grad(weights, self.logits, self.slope, retain_graph=True))
+
+    def ops(self):
+        return {"forward": ["route"], "index": ["expert_order"], "both": ["route", "expert_order"], "backward": ["route_backward"]}[self.name]
 
     def ours(self):
         options = FORMS[self.form]
@@ -158,13 +162,22 @@ class Graph:
 
 
 class Contender:
-    def __init__(self, name, work, call, clock):
-        self.name, self.ours, self.work, self.run, self.samples, self.worst = name, name.startswith("ridgeline"), work, call, [], 0.0
+    def __init__(self, name, work, call, clock, choice):
+        self.name, self.ours, self.work, self.call, self.choice, self.samples, self.worst = name, name.startswith("ridgeline"), work, call, choice, [], 0.0
         self.run()
         self.times = clock.times_for(self)
 
     def prepare(self):
         pass
+
+    def run(self):
+        if self.choice is None:
+            return self.call()
+        rt.set_backend(*self.choice)
+        try:
+            return self.call()
+        finally:
+            rt.set_backend(self.choice[0], None)
 
     def measure(self, clock, count, whole):
         seconds, results = clock.timed(self.run, self.times)
@@ -181,10 +194,14 @@ def contenders_of(work, options, clock):
         offered["ridgeline graph"] = lambda: Graph(work.call(*work.ours()))
     if not options.no_compile:
         offered["compile"] = lambda: work.call(*(torch.compile(one, dynamic=False) for one in work.torch()))
-    found, failed = [], False
+    found, failed, choices = [], False, {}
+    for one in filter(None, options.configs.split(",")):
+        for op in work.ops():
+            if one.split("/")[0] in rt.backends(op):
+                offered[f"ridgeline {one}"], choices[f"ridgeline {one}"] = offered["ridgeline"], (op, one)
     for name, make in offered.items():
         try:
-            found.append(Contender(name, work, make(), clock))
+            found.append(Contender(name, work, make(), clock, choices.get(name)))
         except Exception as reason:  # noqa: BLE001
             failed = failed or name.startswith("ridgeline")
             print(f"{work.name}: {name} is left out: {type(reason).__name__}: {str(reason)[:300]}", flush=True)
@@ -206,7 +223,7 @@ def measure(work, shape, options, clock):
                      "samples_us": [round(s * 1e6, 3) for s in one.samples]})
         mark = "" if one.worst <= 1 else "   WRONG" if one.ours else "   beyond what is allowed"
         mark += "   (with host time)" if one.times == MOST_DISPLACED else ""
-        print(f"{work.name:9s} {shape:12s} {work.form:8s} {one.name:16s} {median * 1e6:9.2f} us  error {one.worst:.3g}{mark}", flush=True)
+        print(f"{work.name:9s} {shape:12s} {work.form:8s} {one.name:28s} {median * 1e6:9.2f} us  error {one.worst:.3g}{mark}", flush=True)
     return rows, not failed and all(one.worst <= 1 for one in contenders if one.ours)
 
 
@@ -226,6 +243,7 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--shapes", default=",".join(SHAPES))
     parser.add_argument("--works", default=",".join(WORKS))
+    parser.add_argument("--configs", default="")
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
