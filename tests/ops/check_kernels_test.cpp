@@ -46,6 +46,7 @@ inline unsigned to_code(float, long long) { return 256; }
 #include "ops/attention/check_pairs.cuh"
 #include "ops/attention/device_check.cu"
 #include "ops/attention/backward/device_check.cu"
+#include "ops/expert_order/device_check.cu"
 // clang-format on
 
 namespace ridge::testing {
@@ -68,6 +69,8 @@ const Kernels& kernels() {
       {"grouped_padded_reference", on_host(grouped_padded_reference)},
       {"embedding_elements", on_host(embedding_elements)},
       {"embedding_reference", on_host(embedding_reference)},
+      {"expert_order_all", on_host(expert_order_all)},
+      {"expert_order_reference", on_host(expert_order_reference)},
       {"symmetric_pairs", on_host(symmetric_pairs)},
       {"symmetric_samples", on_host(symmetric_samples)},
       {"symmetric_reference", on_host(symmetric_reference)},
@@ -446,7 +449,9 @@ INSTANTIATE_TEST_SUITE_P(
         "embedding_backward tokens=70 vocabulary=9 cols=300",
         "embedding_backward tokens=1100 vocabulary=3 cols=40 dtype=f16 out=f32",
         "embedding_backward tokens=30 vocabulary=40 cols=20 accumulate=1 index=i32",
-        "symmetric_product n=70 k=40 residual=1", "symmetric_product n=20 k=130 batch=3 layout=t out=f32",
+        "expert_order tokens=70 experts=9 top=3", "expert_order tokens=40 experts=130 top=2 align=16",
+        "expert_order tokens=9 experts=1 top=1 align=100", "symmetric_product n=70 k=40 residual=1",
+        "symmetric_product n=20 k=130 batch=3 layout=t out=f32",
         "symmetric_product n=66 k=30 dtype=f32 residual=1 batch=2", "symmetric_product n=5 k=0 residual=1 dtype=f16",
         "grouped_gemm rows=150 groups=5 k=40 n=70", "grouped_gemm rows=90 groups=9 k=70 n=20 layout=nn out=f32",
         "grouped_gemm rows=140 groups=3 m=70 n=66 layout=tn offsets=i64",

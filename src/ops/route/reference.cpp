@@ -5,9 +5,11 @@
 #include <cmath>
 
 #include "numerics/convert.h"
-#include "ops/route/power.h"
 #include "ops/route/right_choice.h"
 #include "ops/row_check.h"
+// clang-format off
+#include "ops/route/power.cuh"
+// clang-format on
 
 namespace ridge::ops::route {
 namespace {
@@ -42,7 +44,7 @@ std::vector<Number> weights_of(const Shape& shape, const std::vector<double>& lo
   } else {
     weights = shares_of(chosen, shape.top_first ? chosen : logits);
   }
-  const Number sum = sum_of(weights) + rows::rounded(kEpsilon);
+  const Number sum = sum_of(weights) + rows::rounded(kBesideSum);
   for (Number& weight : weights) weight = (shape.renormalize ? weight / sum : weight) * Number(scale);
   return weights;
 }
