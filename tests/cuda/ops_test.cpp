@@ -868,18 +868,19 @@ TEST(CudaRope, APositionOutsideOfTheTableMakesItsTokenNoNumber) {
   }
 }
 
+constexpr Layout kApart{"rows on 16 bytes, apart", 8, 8};
+
 // Heads of every size, rows with space between them that nothing may write, several tiles for a block.
 TEST(CudaAttention, LeavesWhatLiesBetweenRowsAlone) {
   const auto stream = gpu::Stream::create(the_device());
   ASSERT_TRUE(stream);
   const ops::Operator& op = **ops::find_operator("attention");
   const ops::Implementation& own = **ops::find_implementation(op, "cuda_attention");
-  const Layout apart{"rows on 16 bytes, apart", 8, 8};
   int runs = 0;
   for (const ops::Problem& problem : check_problems(op)) {
     for (const int share : {0, 1}) {
       bool ran = false;
-      EXPECT_EQ(check_on_gpu(op, own, problem, apart, 5, *stream, ran, share), "")
+      EXPECT_EQ(check_on_gpu(op, own, problem, kApart, 5, *stream, ran, share), "")
           << problem.problem_case.text() << " on " << share;
       runs += ran ? 1 : 0;
     }
@@ -907,7 +908,7 @@ TEST(CudaAttention, TakesWrongOffsetsForTheNearest) {
       if (const auto why = ops::why_not(own, problem, ops::device_info(stream->view()))) GTEST_SKIP() << *why;
       const std::size_t at = *problem.position("q_offsets");
       for (std::size_t i = 0; i < std::size(of_queries); ++i) {
-        Operands right = make_operands(problem, kAwkward, 3), after = make_operands(problem, kAwkward, 3);
+        Operands right = make_operands(problem, kApart, 3), after = make_operands(problem, kApart, 3);
         right.all[at].assign(of_queries[i].second), right.all[at + 1].assign(of_keys[i].second);
         after.all[at].assign(of_queries[i].first), after.all[at + 1].assign(of_keys[i].first);
         const auto device = GpuOperands::upload(the_device(), after, stream->handle());
