@@ -263,7 +263,10 @@ struct Config {
   static constexpr u32 kParts = kQueryDimPanels;       // of the sums of dQ of a block of queries
   static constexpr u32 kPartFloats = 64 * 64;
   static constexpr u32 kPartBytes = kPartFloats * 4;
-  static constexpr u32 kPartStages = kSplitKeys ? 2 : 1;
+  // A part leaves in pieces, of which two have a place.
+  static constexpr u32 kPartPieces = kSplitKeys ? 1 : 2;
+  static constexpr u32 kPieceBytes = kPartBytes / kPartPieces;
+  static constexpr u32 kPieceStages = 2;
   static constexpr u32 kTurns = 1;
   static constexpr u32 kQueryPanels = 1;
   // Warps that read Q, and as many that read dO.
@@ -282,14 +285,14 @@ struct SharedLayout {
   static constexpr u32 kWeights = kGrads + Config::kStages * Config::kGradBytes;
   static constexpr u32 kScoreGrads = kWeights + Config::kHalves * Config::kScoreBytes;
   static constexpr u32 kParts = kScoreGrads + Config::kHalves * Config::kScoreBytes;
-  static constexpr u32 kLogSums = kParts + Config::kPartStages * Config::kPartBytes;
+  static constexpr u32 kLogSums = kParts + Config::kPieceStages * Config::kPieceBytes;
   static constexpr u32 kDeltas = kLogSums + Config::kStages * Config::kRowFactorBytes;
   static constexpr u32 kQueryRing = kDeltas + Config::kStages * Config::kRowFactorBytes;
   static constexpr u32 kGradRing = kQueryRing + Ring<Config::kStages>::kBytes;
   static constexpr u32 kWeightRing = kGradRing + Ring<Config::kStages>::kBytes;  // P: a stage per half of the keys
   static constexpr u32 kScoreGradRing = kWeightRing + Ring<Config::kHalves>::kBytes;
-  static constexpr u32 kPartRing = kScoreGradRing + Ring<Config::kHalves>::kBytes;
-  static constexpr u32 kKeysFull = kPartRing + Ring<Config::kPartStages>::kBytes;
+  static constexpr u32 kPieceRing = kScoreGradRing + Ring<Config::kHalves>::kBytes;
+  static constexpr u32 kKeysFull = kPieceRing + Ring<Config::kPieceStages>::kBytes;
   static constexpr u32 kValuesFull = kKeysFull + kBarrierBytes;
   static constexpr u32 kBytes = kValuesFull + kBarrierBytes;
   static_assert(kBytes <= 229376 + 1024 + 176, "more shared memory than the launch plan has");
@@ -308,7 +311,7 @@ namespace {
 
 using StageRing = Ring<Config::kStages>;
 using HalfRing = Ring<Config::kHalves>;
-using PartRing = Ring<Config::kPartStages>;
+using PieceRing = Ring<Config::kPieceStages>;
 
 // Where things of a step lie, and the parity of the barriers of its stage; P and dS have one stage.
 __device__ __forceinline__ u32 stage_of(u32 step) { return step % Config::kStages; }
@@ -323,7 +326,7 @@ __device__ __forceinline__ StageRing query_ring(u32 base) { return {base + Share
 __device__ __forceinline__ StageRing grad_ring(u32 base) { return {base + SharedLayout::kGradRing}; }
 __device__ __forceinline__ HalfRing weight_ring(u32 base) { return {base + SharedLayout::kWeightRing}; }
 __device__ __forceinline__ HalfRing score_grad_ring(u32 base) { return {base + SharedLayout::kScoreGradRing}; }
-__device__ __forceinline__ PartRing part_ring(u32 base) { return {base + SharedLayout::kPartRing}; }
+__device__ __forceinline__ PieceRing piece_ring(u32 base) { return {base + SharedLayout::kPieceRing}; }
 
 // By every lane of a warp that has read or written for the last time.
 __device__ __forceinline__ void signal(u32 barrier, u32 lane) {
@@ -402,18 +405,19 @@ struct Producer {
 
 __device__ __forceinline__ void add_parts(const AttentionBackwardView& view, u32 base) {
   using C = Config;
-  const PartRing ring = part_ring(base);
-  RingPosition<C::kPartStages> position;
+  const PieceRing ring = piece_ring(base);
+  RingPosition<C::kPieceStages> position;
   Walk walk(view);
   for (u32 step = 0; step < walk.steps; ++step) {
     const i64 block = static_cast<i64>(walk.flat_head) * view.q_blocks + walk.query_block();
     const u32 turn = walk.turn(view);
     walk.advance(view);
     if constexpr (C::kOrdered) await_turn(view.turns + block, turn);
-    for (u32 part = 0; part < C::kParts; ++part) {
+    float* target = view.grad_query + block * C::kParts * C::kPartFloats;
+    for (u32 piece = 0; piece < C::kParts * C::kPartPieces; ++piece) {
       barrier_wait(ring.full(position.stage), position.parity);
-      add_bytes_f32(view.grad_query + (block * C::kParts + part) * C::kPartFloats,
-                    base + SharedLayout::kParts + position.stage * C::kPartBytes, C::kPartBytes);
+      add_bytes_f32(target, base + SharedLayout::kParts + position.stage * C::kPieceBytes, C::kPieceBytes);
+      target += C::kPieceBytes / 4;
       commit_stores();
       wait_stores_read<0>();
       barrier_arrive(ring.empty(position.stage));
@@ -547,38 +551,46 @@ struct Scores {
 
   // A finished part of dQ to the warp that adds it.
   __device__ __forceinline__ void send_query_grad(const float (&d)[kScores], u32 part) const {
-    const u32 number = step * C::kParts + part, stage = number % C::kPartStages;
-    const PartRing ring = part_ring(base);
-    barrier_wait(ring.empty(stage), number / C::kPartStages % 2 ^ 1u);
+    constexpr u32 kStores = 8 / C::kPartPieces;  // of 16 bytes
+    const PieceRing ring = piece_ring(base);
     const u32 thread = warp_in_group * kWarpThreads + lane;
-    const u32 target = base + SharedLayout::kParts + stage * C::kPartBytes + thread * 16;
 #pragma unroll
-    for (u32 i = 0; i < 8; ++i) {
-      store_shared_v4(target + i * 2048, d[4 * i], d[4 * i + 1], d[4 * i + 2], d[4 * i + 3]);
+    for (u32 piece = 0; piece < C::kPartPieces; ++piece) {
+      const u32 number = (step * C::kParts + part) * C::kPartPieces + piece, stage = number % C::kPieceStages;
+      barrier_wait(ring.empty(stage), number / C::kPieceStages % 2 ^ 1u);
+      const u32 target = base + SharedLayout::kParts + stage * C::kPieceBytes + thread * 16;
+      const float* const from = d + piece * kStores * 4;
+#pragma unroll
+      for (u32 i = 0; i < kStores; ++i) {
+        store_shared_v4(target + i * 2048, from[4 * i], from[4 * i + 1], from[4 * i + 2], from[4 * i + 3]);
+      }
+      fence_proxy_async_shared();
+      __syncwarp();
+      signal(ring.full(stage), lane);
     }
-    fence_proxy_async_shared();
-    __syncwarp();
-    signal(ring.full(stage), lane);
   }
 
-  // dQ of the step: the next part is multiplied while one leaves.
+  // dQ of the step from a part on, which is on its way: the next one is multiplied while it leaves.
+  template <u32 kPart>
+  __device__ __forceinline__ void send_query_grads() {
+    constexpr bool kLast = kPart + 1 == C::kParts;
+    if constexpr (!kLast) {
+      issue_query_grad(dq[(kPart + 1) % 2], kPart + 1);
+      wgmma_wait<1>();
+    } else {
+      wgmma_wait<0>();
+#pragma unroll
+      for (u32 half = 0; half < C::kHalves; ++half) signal(score_grad_ring(base).empty(half), lane);
+    }
+    keep_in_registers(dq[kPart % 2]);
+    send_query_grad(dq[kPart % 2], kPart);
+    if constexpr (!kLast) send_query_grads<kPart + 1>();
+  }
   __device__ __forceinline__ void query_grads() {
 #pragma unroll
     for (u32 half = 0; half < C::kHalves; ++half) barrier_wait(score_grad_ring(base).full(half), step % 2);
     issue_query_grad(dq[0], 0);
-#pragma unroll
-    for (u32 part = 0; part < C::kParts; ++part) {
-      if (part + 1 < C::kParts) {
-        issue_query_grad(dq[(part + 1) % 2], part + 1);
-        wgmma_wait<1>();
-      } else {
-        wgmma_wait<0>();
-#pragma unroll
-        for (u32 half = 0; half < C::kHalves; ++half) signal(score_grad_ring(base).empty(half), lane);
-      }
-      keep_in_registers(dq[part % 2]);
-      send_query_grad(dq[part % 2], part);
-    }
+    send_query_grads<0>();
   }
 
   __device__ __forceinline__ void run() {
@@ -761,9 +773,9 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1) r
       barrier_init(score_grad_ring(base).full(half), 4);
       barrier_init(score_grad_ring(base).empty(half), 8);  // read for dK and for dQ
     }
-    for (u32 stage = 0; stage < C::kPartStages; ++stage) {
-      barrier_init(part_ring(base).full(stage), 4);
-      barrier_init(part_ring(base).empty(stage), 1);
+    for (u32 stage = 0; stage < C::kPieceStages; ++stage) {
+      barrier_init(piece_ring(base).full(stage), 4);
+      barrier_init(piece_ring(base).empty(stage), 1);
     }
     barrier_init(base + SharedLayout::kKeysFull, 1);
     barrier_init(base + SharedLayout::kValuesFull, 1);
