@@ -134,6 +134,8 @@ std::string compare(const std::vector<double>& found, const ops::ReferenceOutput
     if (std::isnan(r) || std::isinf(r)) {
       const bool same = std::isnan(r) ? std::isnan(x) : x == r;
       ratio = same ? 0.0 : std::numeric_limits<double>::infinity();
+    } else if (std::isinf(allowed)) {  // by the contract it may be anything, also NaN
+      ratio = 0.0;
     } else if (std::isinf(x) && std::abs(r) + allowed >= largest && std::signbit(x) == std::signbit(r)) {
       ratio = 0.0;
     } else {

@@ -23,7 +23,7 @@
 // NaN, Inf  A row whose log-sum-exp is -infinity weighs every key with zero. What is not finite in a row of q, o, d_o
 // or
 //           log_sum_exp may make dk and dv of its group's head NaN, and dq of that row; in a row of k or v, dq of every
-//           query of the head. Other heads keep their values.
+//           query of the head, whether they see each other or not. Other heads keep their values.
 // Same bits On a CPU always, whatever the number of threads; on a GPU always of dk and dv, of dq with `deterministic`.
 // Cost      2 (3 dim + 2 v_dim) FLOP per pair of a query and a key it sees, per head; traffic: every operand once.
 //           Scratch memory on a GPU: 4 dim + 8 bytes per query and query head, dim rounded up to 64, 128, 192

@@ -95,11 +95,48 @@ class Gradients {
 
   [[nodiscard]] std::vector<ReferenceOutput> outputs() const {
     const std::int64_t group = s_.heads / std::max<std::int64_t>(s_.kv_heads, 1);
-    return {output(d_q_, s_.scale, s_.k_len), output(d_k_, s_.scale, s_.q_len * group),
-            output(d_v_, 1, s_.q_len * group)};
+    std::vector<ReferenceOutput> all = {output(d_q_, s_.scale, s_.k_len), output(d_k_, s_.scale, s_.q_len * group),
+                                        output(d_v_, 1, s_.q_len * group)};
+    allow_what_spreads(all);
+    return all;
   }
 
  private:
+  [[nodiscard]] static bool finite(const Rows& rows, std::int64_t b, std::int64_t h) {
+    for (std::int64_t i = 0; i < rows.length; ++i) {
+      const double* const row = rows.row(b, i, h);
+      if (!std::all_of(row, row + rows.dim, [](double x) { return std::isfinite(x); })) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] bool finite_queries(std::int64_t b, std::int64_t h) const {
+    const auto first = log_sum_exp_.begin() + (b * s_.heads + h) * s_.q_len;
+    return finite(q_, b, h) && finite(o_, b, h) && finite(d_o_, b, h) &&
+           std::all_of(first, first + s_.q_len, [](double x) { return x < kInfinity; });
+  }
+
+  // Zero weights times what is not finite, as the contract allows: a query may spoil keys that it does not see, and a
+  // key queries that do not see it.
+  void allow_what_spreads(std::vector<ReferenceOutput>& outputs) const {
+    const auto allow_all = [&](ReferenceOutput& output, const Rows& of, std::int64_t b, std::int64_t h) {
+      for (std::int64_t i = 0; i < of.length; ++i) {
+        for (std::int64_t c = 0; c < of.dim; ++c) {
+          const auto at = static_cast<std::size_t>(of.at(b, i, h) + c);
+          if (std::isfinite(output.value[at])) output.allowed[at] = kInfinity;
+        }
+      }
+    };
+    for (std::int64_t b = 0; b < s_.batch; ++b) {
+      for (std::int64_t h = 0; h < s_.heads; ++h) {
+        const std::int64_t kv = s_.kv_head(h);
+        if (!finite(k_, b, kv) || !finite(v_, b, kv)) allow_all(outputs[0], q_, b, h);
+        if (finite_queries(b, h)) continue;
+        allow_all(outputs[1], k_, b, kv);
+        allow_all(outputs[2], v_, b, kv);
+      }
+    }
+  }
+
   [[nodiscard]] static Rows rows_of(const TensorView& view) {
     return {numerics::to_doubles(view), view.shape[1], view.shape[2], view.shape[3]};
   }
