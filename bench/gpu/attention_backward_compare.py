@@ -26,7 +26,8 @@ SOURCE = "src/ops/attention/backward/cuda_attention_backward.cu"
 WIDE_SOURCE = "src/ops/attention/backward/cuda_attention_backward_wide.cu"
 LARGE, SMALL = {"HEAD_DIM": 128, "BLOCK_M": 64, "CLIPPED": 0}, {"HEAD_DIM": 64, "BLOCK_M": 128, "CLIPPED": 0}
 CLIPPED = {"CLIPPED": 1}  # heads that are smaller than the build's
-LATENT, WIDE = {"QUERY_DIM": 192, "VALUE_DIM": 128, "BLOCK_N": 128}, {"QUERY_DIM": 256, "VALUE_DIM": 256, "BLOCK_N": 64}
+LATENT = {"QUERY_DIM": 192, "VALUE_DIM": 128, "BLOCK_N": 128}
+MIDDLE, WIDE = ({"QUERY_DIM": dim, "VALUE_DIM": dim, "BLOCK_N": 64} for dim in (192, 256))
 # name: dim, dim of v, causal, dtype, defines
 BUILDS = {}
 for mask, causal in (("causal", 1), ("full", 0)):
@@ -40,7 +41,8 @@ BUILDS["d40_causal"] = (40, 40, 1, "kBf16", {**SMALL, **CLIPPED})
 BUILDS["d8_full_f16"] = (8, 8, 0, "kF16", {**SMALL, **CLIPPED})
 BUILDS["d192_128_causal_f16"] = (192, 128, 1, "kF16", LATENT)
 BUILDS["d256_full_f16"] = (256, 256, 0, "kF16", WIDE)
-BUILDS["d136_causal"] = (136, 136, 1, "kBf16", WIDE)
+BUILDS["d136_causal"] = (136, 136, 1, "kBf16", MIDDLE)
+BUILDS["d192_full"] = (192, 192, 0, "kBf16", MIDDLE)
 BUILDS["d72_200_full"] = (72, 200, 0, "kBf16", WIDE)
 SHAPES = [  # batch, heads, kv_heads, sequence, dim, dim of v, causal
     (1, 32, 8, 8192, 128, 128, True), (1, 32, 8, 8192, 128, 128, False), (2, 64, 8, 4096, 128, 128, True), (2, 64, 8, 4096, 128, 128, False),

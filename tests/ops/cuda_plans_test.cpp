@@ -875,7 +875,10 @@ TEST(WideAttentionBackwardPlan, HasAllHeadsBeyondTheOtherKernels) {
   EXPECT_EQ(latent.kernels[2].block[0], 384u) << "three parts of dQ";
   EXPECT_EQ(latent.workspaces[2].bytes, 64u * 64 * 192 * 4) << "dQ in fp32";
   EXPECT_EQ(latent.kernels[0].parameters.at(0).bytes, 296u) << "AttentionBackwardView";
-  const ResolvedPlan wide = plan("dim=160 v_dim=160 deterministic=1");
+  const ResolvedPlan middle = plan("dim=160 v_dim=136");
+  EXPECT_EQ(middle.kernels[1].grid[0], 20u) << "five blocks of 64 keys of four heads";
+  EXPECT_EQ(middle.workspaces[2].bytes, 64u * 64 * 192 * 4);
+  const ResolvedPlan wide = plan("dim=200 v_dim=160 deterministic=1");
   EXPECT_EQ(wide.kernels[1].grid[0], 20u) << "five blocks of 64 keys of four heads";
   EXPECT_EQ(wide.kernels[2].block[0], 512u) << "four parts of dQ";
   EXPECT_EQ(wide.workspaces[2].bytes, 64u * 64 * 256 * 4);

@@ -27,6 +27,7 @@ constexpr const char* kWideHeads[] = {
     "heads=2 kv_heads=1 q_len=130 k_len=200 dim=256 dtype=f16 deterministic=1",
     "batch=2 heads=2 kv_heads=2 q_len=63 k_len=65 dim=192 mask=causal deterministic=1",
     "heads=2 kv_heads=1 q_len=200 k_len=129 dim=136 dtype=f16 mask=causal",
+    "heads=4 kv_heads=2 q_len=129 k_len=193 dim=192 dtype=f16",
     "heads=1 kv_heads=1 q_len=260 k_len=260 dim=256 mask=causal keys_left=65",
     "heads=2 kv_heads=1 q_len=200 k_len=330 dim=200 keys_left=31 keys_right=64 deterministic=1",
     "heads=2 kv_heads=1 q_len=300 k_len=300 dim=256 mask=causal documents=5 deterministic=1",

@@ -1,19 +1,21 @@
 // Attention, backward, of wide heads on Hopper's matrix units: heads of q and k up to 192 with values up to 128
-// (multi-head latent attention), and heads up to 256. Definitions, memory and numerics as cuda_attention_backward.cu.
+// (multi-head latent attention), heads up to 192, and up to 256. Definitions, memory and numerics as
+// cuda_attention_backward.cu.
 //
 // dK and dV of a block of keys fill most of the registers, so the warpgroups have parts of their own. One computes S^T
 // and dP^T of 64 keys and 64 queries at a time, hands P^T and dS^T over in shared memory as 16-bit numbers, and
 // computes dQ = dS K. Two keep the gradients: of 128 keys each those of 64 (RIDGE_BLOCK_N 128, dims 192 and 128), or of
-// 64 keys one dV and one dK (RIDGE_BLOCK_N 64, dims 256). Nothing is computed twice, and while the first one works on
-// weights the matrix unit has the products of the other two. dQ leaves in parts of 64 x 64, by a bulk add into fp32
-// memory.
+// 64 keys one dV and one dK (RIDGE_BLOCK_N 64, dims 192 and 256). Nothing is computed twice, and while the first one
+// works on weights the matrix unit has the products of the other two. dQ leaves in parts of 64 x 64, by a bulk add into
+// fp32 memory.
 //
 // Registers a thread, 512 in all for the four warpgroups of a block: 24 the copying warps; scores, dP and two parts of
-// dQ in turns 64, and 104 or 168 in all; dK and dV 160 or 128, and 192 or 160 in all. Shared memory, KiB (dims 192/128,
-// 256): K 48, 32; V 32, 32; two stages of Q 48, 64 and of dO 32, 64; P 16, 8; dS 16, 8; parts of dQ 32, 16: 224 both.
+// dQ in turns 64, and 104 or 168 in all; dK and dV 160 or 128, and 192 or 160 in all. Shared memory, KiB (dims 192/128
+// and 256): K 48, 32; V 32, 32; two stages of Q 48, 64 and of dO 32, 64; P 16, 8; dS 16, 8; parts of dQ 32, 16: 224
+// both.
 //
 // Heads of fewer columns cost what those of a build cost: the copy engine fills the columns that they lack with zeros
-// and stores none of them. Wins from about a thousand tokens; equal bits over runs with RIDGE_ORDERED, windows
+// and stores none of them. Made for a thousand tokens and more; equal bits over runs with RIDGE_ORDERED, windows
 // (RIDGE_WINDOW) and documents (RIDGE_PACKED) as in cuda_attention_backward.cu.
 //
 // Entry points: with RIDGE_PACKED `ridge_attention_backward_documents`, `ridge_attention_backward_prepare`,
@@ -41,6 +43,9 @@ d256_bf16_full = { case = "attention_backward dim=256 dtype=bf16 mask=full" }
 d256_bf16_full_ordered = { case = "attention_backward dim=256 dtype=bf16 mask=full deterministic=1" }
 d256_bf16_window = { case = "attention_backward dim=256 dtype=bf16 mask=causal keys_left=65" }
 d256_bf16_packed_ordered = { case = "attention_backward dim=256 dtype=bf16 mask=causal documents=4 deterministic=1" }
+d192_bf16_causal = { case = "attention_backward dim=192 dtype=bf16 mask=causal" }
+d192_bf16_packed_ordered = { case = "attention_backward dim=192 dtype=bf16 mask=causal documents=4 deterministic=1" }
+d192_f16_window = { case = "attention_backward dim=192 dtype=f16 keys_right=65" }
 d256_f16_full = { case = "attention_backward dim=256 dtype=f16 mask=full" }
 d256_f16_packed = { case = "attention_backward dim=256 dtype=f16 documents=4" }
 d192_v128_bf16_causal = { case = "attention_backward dim=192 v_dim=128 dtype=bf16 mask=causal" }
@@ -59,10 +64,10 @@ name = "latent"
 expression = "dim <= 192 && v_dim <= 128"
 [[value]]
 name = "query_dim"
-expression = "latent ? 192 : 256"
+expression = "max(dim, v_dim) <= 192 ? 192 : 256"
 [[value]]
 name = "value_dim"
-expression = "latent ? 128 : 256"
+expression = "latent ? 128 : query_dim"
 [[value]]
 name = "block_n"
 expression = "latent ? 128 : 64"
@@ -620,7 +625,7 @@ struct KeyGradients {
   using C = Config;
   // An instruction of 256 columns does not fit into the 128 registers that the compiler takes a thread to have at
   // first.
-  static constexpr int kPieces = C::kSplitKeys ? 1 : 2;
+  static constexpr int kPieces = C::kQueryDim == 256 ? 2 : 1;
   static constexpr int kValuePiece = C::kValueDim / kPieces, kKeyPiece = C::kQueryDim / kPieces;  // columns
 
   const AttentionBackwardView& view;
