@@ -99,7 +99,7 @@ TEST(PadRows, CopiesEveryRowAndNothingElse) {
   std::vector<Shape> shapes = {{1, 1, 0, 0},      {1, 1, 0, 15},   {1, 16, 0, 1},    {1, 17, 0, 15},
                                {3, 2, 4, 2},      {4000, 2, 0, 2}, {4000, 1, 1, 3},  {2, 40000, 6, 8},
                                {129, 8190, 0, 0}, {65, 130, 6, 2}, {2100, 16, 2, 0}, {1025, 15, 0, 14},
-                               {33, 100, 28, 0},  {3075, 2, 0, 0}};
+                               {33, 100, 28, 0},  {3075, 2, 0, 2}};
   for (int i = 0; i < 300; ++i) shapes.push_back({1 + below(200), 1 + below(300), below(40), below(16)});
   for (const Shape& shape : shapes) {
     Matrix matrix(shape, random);
