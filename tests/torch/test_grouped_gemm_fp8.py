@@ -30,11 +30,11 @@ def scaled(q, scale, grouping):
 
 
 def close(found, right, terms):
-    """Within what sums of `terms` products may lose: 14 bits of every addend for 128 of them, then fp32, then a rounding of the result."""
+    """Within what sums of `terms` products may lose: in steps of 32 the matrix unit keeps 14 bits of the largest addend, then fp32, then a rounding of the result."""
     left, other = right
     exact, magnitude = left @ other.t(), left.abs() @ other.abs().t()
     eps = torch.finfo(found.dtype).eps
-    bound = magnitude * (2**-13 + terms * 2**-23) + exact.abs() * eps
+    bound = magnitude * (2**-10 + terms * 2**-23) + exact.abs() * eps
     return ((found.cpu().double() - exact).abs() <= bound).all()
 
 
@@ -93,7 +93,7 @@ def test_sums_over_the_rows_of_groups(device, add):
         left = scaled(a.q_t[:, begin:end].contiguous(), a.scale_t[begin // 128 : end // 128], "1x128") if end > begin else torch.zeros(OUT, 1).double()
         right = scaled(b.q_t[:, begin:end].contiguous(), b.scale_t[begin // 128 : end // 128], "1x128") if end > begin else torch.zeros(IN, 1).double()
         found = made[g] - 3.0 if add else made[g]
-        bound = (left.abs() @ right.abs().t()) * (2**-13 + 384 * 2**-23) + (1e-5 if add else 0)
+        bound = (left.abs() @ right.abs().t()) * (2**-10 + 384 * 2**-23) + (1e-5 if add else 0)
         assert ((found.cpu().double() - left @ right.t()).abs() <= bound).all()
     assert (made[1] == (3.0 if add else 0.0)).all()  # no rows
 
@@ -137,7 +137,7 @@ def test_an_expert_is_an_fp8_linear(device):
     """With all rows in one group: the codes are the same, so on a CPU the bits are."""
     x, w = operands(device)
     dy = torch.randn(ROWS, OUT, device=device).bfloat16()
-    layer = rt.Fp8Linear(IN, OUT, bias=False, recipe=BLOCKS, device=device, dtype=torch.bfloat16)
+    layer = rt.Fp8Linear(IN, OUT, False, device, torch.bfloat16, BLOCKS)
     layer.weight.data.copy_(w[0])
     one, mine, stack = x.clone().requires_grad_(), x.clone().requires_grad_(), w[:1].clone().requires_grad_()
     wanted = layer(one)
