@@ -127,11 +127,13 @@ Result<Call> make_call(const Args& args) {
   const NamedView others[] = {x, offsets, padded};
   RIDGE_CHECK_OK(coding::check(kOp, coding::views_of(args), y, others, "padded x"));
   Call call;
-  for (const std::int64_t value :
-       {s.rows, s.cols, s.groups, s.align, index_of(kDtypes, s.dtype), index_of(kOffsetTypes, s.offsets)}) {
-    call.values.push_back(value);
-  }
-  call.values.resize(kParamCount);  // no call has a load
+  call.values.resize(kParamCount);  // the load stays what it is by default: a call's offsets are its own
+  call.values[kRows] = s.rows;
+  call.values[kCols] = s.cols;
+  call.values[kGroups] = s.groups;
+  call.values[kAlign] = s.align;
+  call.values[kDtype] = index_of(kDtypes, s.dtype);
+  call.values[kOffsets] = index_of(kOffsetTypes, s.offsets);
   call.operands.push_back(args.x);
   call.operands.push_back(args.offsets);
   coding::add_to(call, coding::views_of(args), {args.padded});
