@@ -9,7 +9,7 @@ same with recompute=True, and "ridgeline-compile" what torch.compile makes of it
 adds up by index_add, and "compile" is torch.compile of that. Gradients are those of x, of the weights of choices and of both matrices. A uniform load has every expert
 alike likely, a skewed one expert g as often as ((g + 1/2) / experts)^3 says and one expert never. Before every step a gibibyte is written, which displaces the L2; three
 events time forward and backward. Contenders change places from round to round; the median counts. TFLOP/s are 18 rows inner hidden of a step and 6 of its forward.
-Memory is the most that a step takes beside what was there before. First and last results are compared with float64 and must have 38 dB; ours must have equal bits.
+Memory is what forward keeps for backward, its result included, and the most that a step takes, gradients included, beside what was there before. First and last results are compared with float64 and must have 38 dB; ours must have equal bits.
 
 Then, unless --no-graph, steps of rt.MoE with its router are captured in a CUDA graph and replayed with other tokens, so with other routing: results and gradients must be
 those of eager steps bit for bit.
@@ -128,7 +128,7 @@ def least_db(found, right):
 class Contender:
     def __init__(self, name, call, work):
         self.name, self.call, self.work, self.ours = name, call, work, name in ("ridgeline", "recompute", "ridgeline-compile")
-        self.forward, self.step, self.db, self.first, self.memory = [], [], math.inf, None, 0
+        self.forward, self.step, self.db, self.first, self.kept, self.most = [], [], math.inf, None, 0, 0
 
     def run(self, displaced, right, count, whole):
         start, middle, end = (torch.cuda.Event(enable_timing=True) for _ in range(3))
@@ -138,13 +138,14 @@ class Contender:
         start.record()
         y = self.call()
         middle.record()
+        self.kept = torch.cuda.memory_allocated() - before
         grads = torch.autograd.grad(y, self.work.inputs, self.work.dy)
         end.record()
         end.synchronize()
         if count:
             self.forward.append(start.elapsed_time(middle) * 1e-3)
             self.step.append(start.elapsed_time(end) * 1e-3)
-        self.memory = torch.cuda.max_memory_allocated() - before
+        self.most = torch.cuda.max_memory_allocated() - before
         results = [y.detach(), *grads]
         if whole:
             self.db = min(self.db, least_db(results, right))
@@ -174,12 +175,12 @@ def measure(case, load, options, displaced):
         step, forward = statistics.median(one.step), statistics.median(one.forward)
         well = well and (not one.ours or one.db >= FLOOR_DB)
         found.append({"case": case[0], "sizes": "x".join(map(str, case[1:])), "load": load, "contender": one.name, "step_us": step * 1e6, "forward_us": forward * 1e6,
-                      "step_tflops": work.flop / step * 1e-12, "forward_tflops": work.flop / 3 / forward * 1e-12, "memory_mib": one.memory / 2**20, "db": one.db,
+                      "step_tflops": work.flop / step * 1e-12, "forward_tflops": work.flop / 3 / forward * 1e-12, "kept_mib": one.kept / 2**20, "most_mib": one.most / 2**20, "db": one.db,
                       "step_samples_us": [round(s * 1e6, 2) for s in one.step], "forward_samples_us": [round(s * 1e6, 2) for s in one.forward]})
         row = found[-1]
         mark = "" if one.db >= FLOOR_DB else f"   WRONG: {one.db:.1f} dB"
         print(f"{case[0]:20s} {load:8s} {one.name:18s} step {row['step_us']:9.1f} us {row['step_tflops']:6.1f} TFLOP/s   forward {row['forward_us']:9.1f} us "
-              f"{row['forward_tflops']:6.1f} TFLOP/s   {row['memory_mib']:7.0f} MiB   {one.db:.1f} dB{mark}", flush=True)
+              f"{row['forward_tflops']:6.1f} TFLOP/s   {row['kept_mib']:6.0f} MiB kept, {row['most_mib']:6.0f} at most   {one.db:.1f} dB{mark}", flush=True)
     return found, well
 
 
@@ -228,7 +229,7 @@ def replay(case, turns=4):
 def write(out, record):
     out.mkdir(parents=True, exist_ok=True)
     (out / "moe.json").write_text(json.dumps(record, indent=1) + "\n")
-    columns = ["case", "sizes", "load", "contender", "step_us", "step_tflops", "forward_us", "forward_tflops", "memory_mib", "db"]
+    columns = ["case", "sizes", "load", "contender", "step_us", "step_tflops", "forward_us", "forward_tflops", "kept_mib", "most_mib", "db"]
     with open(out / "moe.csv", "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(columns)

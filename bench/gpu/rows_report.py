@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/operators from what rows_compare.py, grouped_compare.py and linear_loss_compare.py measured. Needs neither a GPU nor PyTorch.
+"""Writes the tables of docs/operators from what rows_compare.py, grouped_compare.py, moe_compare.py and linear_loss_compare.py measured. Needs neither a GPU nor PyTorch.
 
     rows_report.py RESULTS_FOLDER... [--docs docs/operators] [--check]
 
-A folder is one of bench/results, with rows.json (and rows-NAME.json, of works that were run alone later), grouped.json and linear_loss.json, or some of them; tables have the folders side by side, in their order. What stands
+A folder is one of bench/results, with rows.json (and rows-NAME.json, of works that were run alone later), grouped.json, moe.json and linear_loss.json, or some of them; tables have the folders side by side, in their order. What stands
 between the lines `<!-- measured rows WORK,... -->` and `<!-- /measured rows -->` of a page becomes a table of these works (operators in all of
-their directions), `<!-- measured grouped -->` one of grouped products, `<!-- measured linear_loss -->` one of linear + cross entropy. --check writes nothing and exits with 1 where a page differs.
+their directions), `<!-- measured grouped -->` one of grouped products, `<!-- measured moe -->` one of layers of experts, `<!-- measured linear_loss -->` one of linear + cross entropy. --check writes nothing and exits with 1 where a page differs.
 """
 import argparse
 import json
@@ -129,6 +129,23 @@ def grouped_table(folders):
             f"{'; '.join(map(source, measured))} (samples: {', '.join(f'bench/results/{folder.name}/grouped.json' for folder in folders)}).")
 
 
+def moe_table(folders):
+    """A line for every layer, load and contender, of the devices that were measured."""
+    measured = [(folder, json.loads(path.read_text())) for folder in folders if (path := folder / "moe.json").exists()]
+    head, lines, keys = ["layer, load", "contender"], [], ("case", "load", "contender")
+    for _, each in measured:
+        head += [f"{device_of(each)[0]}: step, TFLOP/s", "ms", "forward, TFLOP/s", "GiB kept, at most"]
+    for found in dict.fromkeys(tuple(row[key] for key in keys) for _, each in measured for row in each["rows"]):
+        line = [f"{found[0]}, {found[1]}", found[2]]
+        for _, each in measured:
+            row = next((row for row in each["rows"] if tuple(row[key] for key in keys) == found), None)
+            line += [f"{row['step_tflops']:.0f}", f"{row['step_us'] / 1000:.2f}", f"{row['forward_tflops']:.0f}", f"{row['kept_mib'] / 1024:.2f}, {row['most_mib'] / 1024:.2f}"] if row else [""] * 4
+        lines.append(line)
+    return (f"{table(head, lines)}\n\nForward and backward (step) in bf16 with the routing given, medians, contenders in turns in one process, the L2 displaced before every step, first and last results held to fp64. TFLOP/s are those of the products alone; "
+            "GiB are what forward keeps for backward, its result included, and the most that a step takes, gradients included. recompute is ours with `recompute=True`; torch sorts, takes rows by index_select, multiplies by `torch._grouped_mm` and adds up by index_add; compile is torch.compile of that. "
+            f"{'; '.join(source(each) for _, each in measured)} (samples: {', '.join(f'bench/results/{folder.name}/moe.json' for folder, _ in measured)}).")
+
+
 def linear_loss_table(folders):
     """A line for every contender and case, of the devices that were measured."""
     measured = [(folder, json.loads(path.read_text())) for folder in folders if (path := folder / "linear_loss.json").exists()]
@@ -152,6 +169,7 @@ def rendered(text, folders):
     text = re.sub(r"(<!-- measured rows (\S+) -->)\n.*?(<!-- /measured rows -->)", rows, text, flags=re.S)
     text = re.sub(r"(<!-- measured linear_loss -->)\n.*?(<!-- /measured linear_loss -->)",
                   lambda found: f"{found[1]}\n{linear_loss_table(folders)}\n{found[2]}", text, flags=re.S)
+    text = re.sub(r"(<!-- measured moe -->)\n.*?(<!-- /measured moe -->)", lambda found: f"{found[1]}\n{moe_table(folders)}\n{found[2]}", text, flags=re.S)
     return re.sub(r"(<!-- measured grouped -->)\n.*?(<!-- /measured grouped -->)",
                   lambda found: f"{found[1]}\n{grouped_table(folders)}\n{found[2]}", text, flags=re.S)
 
