@@ -46,7 +46,6 @@ BUILDS = {
     "d64_full_128": (64, 64, False, "kBf16", {"CONSUMERS": 2}),
     "d96_causal": (96, 96, True, "kBf16", {}),
     "d96_full_f16": (96, 96, False, "kF16", {}),
-    "d96_causal_160": (96, 96, True, "kBf16", {"BLOCK_N": 160}),
     "d40_causal": (40, 40, True, "kBf16", {}),
     "d72_full": (72, 72, False, "kBf16", {}),
     "d192_causal": (192, 192, True, "kBf16", {}),
@@ -54,13 +53,9 @@ BUILDS = {
     "d256_causal": (256, 256, True, "kBf16", {}),
     "d256_full": (256, 256, False, "kBf16", {}),
     "d256_full_f16": (256, 256, False, "kF16", {}),
-    "d256_full_free": (256, 256, False, "kBf16", {"TAKE_TURNS": 0}),
     "d192_128_causal": (192, 128, True, "kBf16", {}),
     "d192_128_full": (192, 128, False, "kBf16", {}),
     "d192_128_full_f16": (192, 128, False, "kF16", {}),
-    "d192_128_full_shared": (192, 128, False, "kBf16", {"QUERY_IN_REGISTERS": 0}),
-    "d192_128_full_drained": (192, 128, False, "kBf16", {"SLOTS": 1, "BLOCK_N": 128, "QUERY_IN_REGISTERS": 0}),
-    "d192_128_full_112": (192, 128, False, "kBf16", {"SLOTS": 1, "BLOCK_N": 112, "QUERY_IN_REGISTERS": 1}),
     "d64_128_causal": (64, 128, True, "kBf16", {}),
     "d128_256_full": (128, 256, False, "kBf16", {}),
 }
@@ -75,11 +70,11 @@ SHAPES = [  # batch, heads, kv_heads, sequence, dim, dim of v, causal, builds
     (4, 32, 32, 2048, 64, 64, False, ["d64_full", "d64_full_128"]),
     (32, 32, 8, 512, 128, 128, True, ["d128_causal"]),
     (64, 32, 32, 256, 64, 64, True, ["d64_causal", "d64_causal_128"]),
-    (1, 32, 8, 8192, 96, 96, True, ["d96_causal", "d96_causal_160"]),
+    (1, 32, 8, 8192, 96, 96, True, ["d96_causal"]),
     (1, 16, 16, 16384, 256, 256, True, ["d256_causal"]),
-    (1, 16, 16, 16384, 256, 256, False, ["d256_full", "d256_full_free"]),
+    (1, 16, 16, 16384, 256, 256, False, ["d256_full"]),
     (1, 128, 128, 4096, 192, 128, True, ["d192_128_causal"]),
-    (1, 128, 128, 4096, 192, 128, False, ["d192_128_full", "d192_128_full_shared", "d192_128_full_drained", "d192_128_full_112"]),
+    (1, 128, 128, 4096, 192, 128, False, ["d192_128_full"]),
 ]
 CHECKS = [  # batch, heads, kv_heads, q_len, k_len: around the tiles, unequal both ways, several tiles per block
     (1, 1, 1, 128, 128), (1, 2, 1, 1, 1), (1, 2, 2, 127, 127), (2, 4, 2, 300, 300), (1, 8, 2, 513, 1025),
@@ -130,7 +125,7 @@ def defines_of(name):
     keys = (128 if panels <= 2 else 96) if slots == 2 else (112 if max(panels, v_panels) == 3 else 80)
     registers = (32, 160) if consumers == 3 else (24, 240) if slots == 2 else (32, 232)
     return {"TYPE": dtype, "HEAD_DIM": depth, "VALUE_DIM": width, "OUTPUT_COLUMNS": width, "BLOCK_N": keys, "SLOTS": slots, "CONSUMERS": consumers,
-            "CAUSAL": int(causal), "WINDOW": 0, "PACKED": 0, "QUERY_IN_REGISTERS": int(consumers == 2 and slots == 2),
+            "CAUSAL": int(causal), "WINDOW": 0, "PACKED": 0, "STAGES": 2, "TAKE_TURNS": 1, "QUERY_IN_REGISTERS": int(consumers == 2 and slots == 2),
             "PRODUCER_REGISTERS": registers[0], "CONSUMER_REGISTERS": registers[1], **more}
 
 

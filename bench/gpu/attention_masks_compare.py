@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Times attention in windows and of packed documents, forward and backward, beside FlashAttention, contenders taking turns.
 
-    attention_masks_compare.py OUT [--repeats 20] [--checks-only] [--commit ID]
+    attention_masks_compare.py OUT [--repeats 20] [--checks-only] [--only TEXT] [--commit ID]
 
 Calls are those of PyTorch: `rt.attention(window=)`, `rt.varlen_attention`, FlashAttention-4 where `flash_attn.cute` can be imported, and the
 FlashAttention that torch has. Every timed call is one pass on random normal data, with the L2 displaced before it, between two events;
 contenders change places from round to round, the median counts. A backward pass is that of a graph which is kept. FLOP: 4 x pairs of a query
 and a key that it sees x dim x heads, backward 10 x. Results of all contenders are held against ours first, ours against torch's math in
-float32 on a case that fits. Writes OUT/attention-masks.json (with every sample) and .csv. Exit status 1 on a wrong result, 77 without
+float32 on a case that fits. --only: cases whose name has the text, for instance "documents of". Writes OUT/attention-masks.json (with every sample) and .csv. Exit status 1 on a wrong result, 77 without
 PyTorch or a GPU. Needs PYTHONPATH=python and RIDGELINE_LIBRARY_DIR.
 """
 import argparse
@@ -155,6 +155,7 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--checks-only", action="store_true")
+    parser.add_argument("--only", default="")
     parser.add_argument("--commit", default="")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -166,6 +167,8 @@ def main():
     for make, cases in ((window_work, WINDOWS), (documents_work, DOCUMENTS)):
         for case in cases:
             name, flop, leaves, calls = make(case)
+            if options.only not in name:
+                continue
             grad = torch.randn_like(leaves[0])
             forward, backward, results = passes(leaves, calls, grad)
             for peer, found in results.items():

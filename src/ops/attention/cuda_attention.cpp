@@ -17,14 +17,18 @@ Refusal refuses(const DeviceInfo& device) {
   return fmt::format("{} ({}) has no wgmma", device.name, device.arch);
 }
 
+// Tiles of 128 queries where those of 192 would be half empty: 136 to 111 TFLOP/s at 256 queries, causal, on an H200.
+std::string_view prefers(const Problem& problem) {
+  const Shape s = shape_of(problem);
+  return std::max(s.dim, s.v_dim) <= 64 && s.q_len <= 256 ? "two" : "default";
+}
+
 }  // namespace
 
 Implementation cuda_attention() {
-  Implementation own =
-      cuda_kernel("cuda_attention", "own kernel on Hopper's matrix units, fed by its copy engine; compiled at run time",
-                  kernel, refuses);
-  own.deterministic = true;
-  return own;
+  return configured_cuda_kernel("cuda_attention",
+                                "own kernel on Hopper's matrix units, fed by its copy engine; compiled at run time",
+                                kernel, refuses, prefers);
 }
 
 }  // namespace ridge::ops::attention

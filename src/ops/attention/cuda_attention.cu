@@ -17,10 +17,47 @@
 // full, and refuses what the copy engine cannot address (rows that do not start on 16 bytes). Figures:
 // docs/operators/attention.md.
 //
-// The entry point is `ridge_attention`, with RIDGE_PACKED behind `ridge_attention_documents`. RIDGE_STAGES and
-// RIDGE_TAKE_TURNS are for experiments (bench/gpu/attention_compare.py).
+// The entry point is `ridge_attention`, with RIDGE_PACKED behind `ridge_attention_documents`.
 
 // clang-format off
+/* ridge-tunables
+[[tunable]]
+name = "KEYS"
+values = [0, 64, 80, 96, 112, 128, 160]
+default = 0
+category = "tile"
+title = "keys per step; 0: by the columns of a head"
+[[tunable]]
+name = "CONSUMERS"
+values = [0, 2, 3]
+default = 0
+category = "tile"
+title = "warpgroups of 64 queries in a tile; 0: three up to 64 columns, else two"
+[[tunable]]
+name = "RIDGE_STAGES"
+values = [2, 3, 4]
+default = 2
+category = "pipeline"
+title = "steps of K and of V on their way"
+[[tunable]]
+name = "SLOTS"
+values = [0, 1, 2, 3, 4]
+default = 0
+category = "pipeline"
+title = "tiles of Q and of finished O; 0: two where there is room for them, else one"
+[[tunable]]
+name = "QUERY_IN_REGISTERS"
+values = [0, 1, 2]
+default = 2
+category = "resource"
+title = "Q is read from shared memory once per tile instead of once per step; 2: where there are registers for it"
+[[tunable]]
+name = "RIDGE_TAKE_TURNS"
+values = [0, 1]
+default = 1
+category = "algorithm"
+title = "warpgroups issue products in turns"
+*/
 /* ridge-kernel
 op = "attention"
 # At entry 65536 registers are shared by 384 or 512 threads; setmaxnreg then moves them to the consumers.
@@ -38,21 +75,21 @@ RIDGE_CONSUMERS = { value = "consumers" }
 RIDGE_CAUSAL = { value = "window ? 0 : mask" }
 RIDGE_WINDOW = { value = "window" }
 RIDGE_PACKED = { value = "packed" }
-RIDGE_QUERY_IN_REGISTERS = { value = "consumers == 2 && slots == 2" }
-RIDGE_PRODUCER_REGISTERS = { value = "consumers == 2 && slots == 2 ? 24 : 32" }
-RIDGE_CONSUMER_REGISTERS = { value = "consumers == 2 ? (slots == 2 ? 240 : 232) : 160" }
+RIDGE_QUERY_IN_REGISTERS = { value = "query_in_registers" }
+RIDGE_PRODUCER_REGISTERS = { value = "consumers == 2 && slots > 1 ? 24 : 32" }
+RIDGE_CONSUMER_REGISTERS = { value = "consumers == 2 ? (slots > 1 ? 240 : 232) : 160" }
 [configs]
 default = { }
+two = { CONSUMERS = 2 }
 [variants]
 d128_bf16_causal = { case = "attention dim=128 dtype=bf16 mask=causal" }
 d128_bf16_full = { case = "attention dim=128 dtype=bf16 mask=full" }
 d128_f16_causal = { case = "attention dim=128 dtype=f16 mask=causal" }
 d128_f16_full = { case = "attention batch=2 dim=128 dtype=f16 mask=full" }
-d64_two_bf16_causal = { case = "attention dim=64 dtype=bf16 mask=causal", RIDGE_CONSUMERS = 2, RIDGE_QUERY_IN_REGISTERS = 1, RIDGE_PRODUCER_REGISTERS = 24, RIDGE_CONSUMER_REGISTERS = 240 }
-d64_bf16_causal = { case = "attention dim=64 dtype=bf16 mask=causal" }
+d64_bf16_causal = { case = "attention dim=64 dtype=bf16 mask=causal", every = true }
 d128_bf16_window = { case = "attention dim=128 dtype=bf16 mask=causal keys_left=65" }
 d128_f16_window = { case = "attention dim=128 dtype=f16 keys_left=65 keys_right=65" }
-d64_bf16_window = { case = "attention dim=64 dtype=bf16 mask=causal keys_left=65" }
+d64_bf16_window = { case = "attention dim=64 dtype=bf16 mask=causal keys_left=65", every = true }
 d128_bf16_packed = { case = "attention dim=128 dtype=bf16 mask=causal documents=4" }
 d128_f16_packed = { case = "attention dim=128 dtype=f16 documents=4" }
 d64_bf16_packed = { case = "attention dim=64 dtype=bf16 mask=causal documents=4" }
@@ -94,18 +131,29 @@ name = "v_panels"
 expression = "ceil_div(width, 64)"
 [[value]]
 name = "consumers"
-expression = "max(depth, width) == 64 ? 3 : 2"
+expression = "CONSUMERS > 0 ? CONSUMERS : max(depth, width) == 64 ? 3 : 2"
 # O of more than 128 columns leaves no registers for Q, and Q of more than 192 no memory for a second tile of it.
 [[value]]
 name = "slots"
-expression = "panels <= 3 && v_panels <= 2 ? 2 : 1"
+expression = "SLOTS > 0 ? SLOTS : panels <= 3 && v_panels <= 2 ? 2 : 1"
 # Keys per step: what two stages of K and of V have room for.
 [[value]]
 name = "block_n"
-expression = "slots == 2 ? (panels <= 2 ? 128 : 96) : max(panels, v_panels) == 3 ? 112 : 80"
+expression = "KEYS > 0 ? KEYS : max(panels, v_panels) <= 2 ? 128 : v_panels <= 2 && panels == 3 ? 96 : max(panels, v_panels) == 3 ? 112 : 80"
+[[value]]
+name = "query_in_registers"
+expression = "QUERY_IN_REGISTERS == 2 ? consumers == 2 && slots > 1 : QUERY_IN_REGISTERS"
 [[value]]
 name = "rows"
 expression = "64 * consumers"
+# Tiles of Q or O, stages of K and of V, and the barriers.
+[[value]]
+name = "shared_bytes"
+expression = "128 * (slots * max(panels, v_panels) * rows + RIDGE_STAGES * (panels + v_panels) * block_n) + max(64 * (RIDGE_STAGES + slots), 256)"
+# Of a thread: O, scores, weights and Q.
+[[value]]
+name = "registers"
+expression = "width / 2 + block_n / 2 + block_n / 4 + (query_in_registers ? depth / 4 : 0)"
 [[value]]
 name = "packed"
 expression = "documents > 0"
@@ -142,6 +190,12 @@ reason = "the ends of a window are counted in 32 bits"
 [[needs]]
 expression = "min(q_align, k_align, v_align, o_align) >= 16"
 reason = "the copy engine needs rows of q, k, v and o that start on 16 bytes"
+[[needs]]
+expression = "shared_bytes <= 232448"
+reason = "a block has 227 KiB of shared memory"
+[[needs]]
+expression = "registers <= (consumers == 3 ? 128 : 192) && (window == 0 || block_n <= 128)"
+reason = "beside more registers for O, scores, weights and Q the rest spills"
 [[workspace]]
 name = "tiles"
 bytes = "packed ? 32 * (q_tiles + 1) : 0"
@@ -187,8 +241,7 @@ args = [
 symbol = "ridge_attention"
 grid = ["min(sm_count, q_tiles * heads_total)"]
 block = ["(consumers + 1) * 128"]
-# Tiles of Q or O, two stages of K and of V, and the barriers.
-shared = "128 * (slots * max(panels, v_panels) * rows + 2 * (panels + v_panels) * block_n) + 256"
+shared = "shared_bytes"
 args = [
   { tensor_map = "map_q" }, { tensor_map = "map_k" }, { tensor_map = "map_v" }, { tensor_map = "map_o" },
   { struct = [
@@ -210,13 +263,6 @@ args = [
 #include "../../device/cuda/kernel/wgmma.cuh"
 #include "documents.cuh"
 #include "spans.cuh"
-
-#ifndef RIDGE_STAGES  // of K and of V
-#define RIDGE_STAGES 2
-#endif
-#ifndef RIDGE_TAKE_TURNS  // 0: the warpgroups issue products when they please
-#define RIDGE_TAKE_TURNS 1
-#endif
 
 namespace ridge::cuda {
 namespace {
@@ -246,13 +292,12 @@ struct Config {
   static constexpr u32 kQueryBytes = kPanels * kQueryPanelBytes;
   static constexpr u32 kKeyBytes = kPanels * kKeyPanelBytes;
   static constexpr u32 kValueBytes = kValuePanels * kKeyPanelBytes;
-  // Tiles of Q, and of the finished O, which leaves through the place of its own Q. With two the next Q is there when a
-  // tile ends; with one the pipeline drains between tiles.
+  // Tiles of Q, and of the finished O, which leaves through the place of its own Q. With two and more the next Q is
+  // there when a tile ends; with one the pipeline drains between tiles.
   static constexpr u32 kSlots = RIDGE_SLOTS;
   static constexpr u32 kSlotBytes = (kPanels > kValuePanels ? kPanels : kValuePanels) * kQueryPanelBytes;
 
   static_assert(kHeadDim % 16 == 0 && kValueDim % 16 == 0, "Q K^T takes 16 columns per instruction, a store of O, too");
-  static_assert(kSlots == 1 || kSlots == 2, "of Q");
   static_assert(kBlockN % 16 == 0 && kBlockN <= 256, "P V takes 16 keys per instruction, a box at most 256 rows");
   static_assert(kConsumers >= 2, "warpgroups hide each other's softmax");
   static_assert(kWindow || !kPacked, "documents have the masks of a window");
