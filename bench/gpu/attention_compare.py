@@ -56,6 +56,10 @@ BUILDS = {
     "d192_128_causal": (192, 128, True, "kBf16", {}),
     "d192_128_full": (192, 128, False, "kBf16", {}),
     "d192_128_full_f16": (192, 128, False, "kF16", {}),
+    "d192_128_causal_112": (192, 128, True, "kBf16", {"SLOTS": 1, "BLOCK_N": 112, "QUERY_IN_REGISTERS": 1}),
+    "d192_128_causal_128": (192, 128, True, "kBf16", {"SLOTS": 1, "BLOCK_N": 128, "QUERY_IN_REGISTERS": 1}),
+    "d192_128_full_112": (192, 128, False, "kBf16", {"SLOTS": 1, "BLOCK_N": 112, "QUERY_IN_REGISTERS": 1}),
+    "d192_128_full_128": (192, 128, False, "kBf16", {"SLOTS": 1, "BLOCK_N": 128, "QUERY_IN_REGISTERS": 1}),
     "d64_128_causal": (64, 128, True, "kBf16", {}),
     "d128_256_full": (128, 256, False, "kBf16", {}),
 }
@@ -73,8 +77,8 @@ SHAPES = [  # batch, heads, kv_heads, sequence, dim, dim of v, causal, builds
     (1, 32, 8, 8192, 96, 96, True, ["d96_causal"]),
     (1, 16, 16, 16384, 256, 256, True, ["d256_causal"]),
     (1, 16, 16, 16384, 256, 256, False, ["d256_full"]),
-    (1, 128, 128, 4096, 192, 128, True, ["d192_128_causal"]),
-    (1, 128, 128, 4096, 192, 128, False, ["d192_128_full"]),
+    (1, 128, 128, 4096, 192, 128, True, ["d192_128_causal", "d192_128_causal_112", "d192_128_causal_128"]),
+    (1, 128, 128, 4096, 192, 128, False, ["d192_128_full", "d192_128_full_112", "d192_128_full_128"]),
 ]
 CHECKS = [  # batch, heads, kv_heads, q_len, k_len: around the tiles, unequal both ways, several tiles per block
     (1, 1, 1, 128, 128), (1, 2, 1, 1, 1), (1, 2, 2, 127, 127), (2, 4, 2, 300, 300), (1, 8, 2, 513, 1025),
@@ -123,9 +127,10 @@ def defines_of(name):
     slots = more.get("SLOTS", 2 if panels <= 3 and v_panels <= 2 else 1)
     consumers = more.get("CONSUMERS", 3 if max(depth, width) == 64 else 2)
     keys = (128 if panels <= 2 else 96) if slots == 2 else (112 if max(panels, v_panels) == 3 else 80)
-    registers = (32, 160) if consumers == 3 else (24, 240) if slots == 2 else (32, 232)
+    in_registers = more.get("QUERY_IN_REGISTERS", int(consumers == 2 and slots == 2))
+    registers = (32, 160) if consumers == 3 else (24, 240) if slots == 2 or in_registers else (32, 232)
     return {"TYPE": dtype, "HEAD_DIM": depth, "VALUE_DIM": width, "OUTPUT_COLUMNS": width, "BLOCK_N": keys, "SLOTS": slots, "CONSUMERS": consumers,
-            "CAUSAL": int(causal), "WINDOW": 0, "PACKED": 0, "STAGES": 2, "TAKE_TURNS": 1, "QUERY_IN_REGISTERS": int(consumers == 2 and slots == 2),
+            "CAUSAL": int(causal), "WINDOW": 0, "PACKED": 0, "STAGES": 2, "TAKE_TURNS": 1, "QUERY_IN_REGISTERS": in_registers,
             "PRODUCER_REGISTERS": registers[0], "CONSUMER_REGISTERS": registers[1], **more}
 
 

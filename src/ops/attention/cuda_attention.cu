@@ -76,8 +76,8 @@ RIDGE_CAUSAL = { value = "window ? 0 : mask" }
 RIDGE_WINDOW = { value = "window" }
 RIDGE_PACKED = { value = "packed" }
 RIDGE_QUERY_IN_REGISTERS = { value = "query_in_registers" }
-RIDGE_PRODUCER_REGISTERS = { value = "consumers == 2 && slots > 1 ? 24 : 32" }
-RIDGE_CONSUMER_REGISTERS = { value = "consumers == 2 ? (slots > 1 ? 240 : 232) : 160" }
+RIDGE_PRODUCER_REGISTERS = { value = "consumers == 2 && (slots > 1 || query_in_registers) ? 24 : 32" }
+RIDGE_CONSUMER_REGISTERS = { value = "consumers == 2 ? (slots > 1 || query_in_registers ? 240 : 232) : 160" }
 [configs]
 default = { }
 two = { CONSUMERS = 2 }
@@ -194,7 +194,7 @@ reason = "the copy engine needs rows of q, k, v and o that start on 16 bytes"
 expression = "shared_bytes <= 232448"
 reason = "a block has 227 KiB of shared memory"
 [[needs]]
-expression = "registers <= (consumers == 3 ? 128 : 192) && (window == 0 || block_n <= 128)"
+expression = "registers <= (consumers == 3 ? 128 : window ? 196 : 208) && (window == 0 || block_n <= 128)"
 reason = "beside more registers for O, scores, weights and Q the rest spills"
 [[workspace]]
 name = "tiles"
@@ -293,8 +293,11 @@ struct Config {
   static constexpr u32 kKeyBytes = kPanels * kKeyPanelBytes;
   static constexpr u32 kValueBytes = kValuePanels * kKeyPanelBytes;
   // Tiles of Q, and of the finished O, which leaves through the place of its own Q. With two and more the next Q is
-  // there when a tile ends; with one the pipeline drains between tiles.
+  // there when a tile ends. With one the pipeline drains between tiles, or, where Q is in registers, its place is free
+  // when it was read: the next Q comes at once, and O leaves through that one's place when it was read, too.
   static constexpr u32 kSlots = RIDGE_SLOTS;
+  static constexpr bool kOneAhead = kSlots == 1 && kQueryInRegisters;
+  static constexpr bool kDrained = kSlots == 1 && !kQueryInRegisters;
   static constexpr u32 kSlotBytes = (kPanels > kValuePanels ? kPanels : kValuePanels) * kQueryPanelBytes;
 
   static_assert(kHeadDim % 16 == 0 && kValueDim % 16 == 0, "Q K^T takes 16 columns per instruction, a store of O, too");
@@ -537,12 +540,12 @@ struct Producer {
       DocumentTile of_document;
       if constexpr (C::kPacked) of_document = document_tile(q_tiles, tile);
       const Work work = C::kPacked ? work_of(view, of_document) : work_at(view, tile);
-      if constexpr (C::kSlots > 1) load_queries(work, tile, of_document);
+      if constexpr (!C::kDrained) load_queries(work, tile, of_document);
       for (u32 block = work.blocks; block-- > work.lowest_block();) {
         load_keys(work, block);
         if (block + 1 < work.blocks) {
           load_values(work, block + 1);
-        } else if constexpr (C::kSlots == 1) {
+        } else if constexpr (C::kDrained) {
           load_queries(work, tile, of_document);  // behind the first keys, whose place comes free before that of Q
         }
       }
@@ -572,20 +575,27 @@ __device__ __forceinline__ void store_tiles(const TensorMap& map_o, const Attent
   using C = Config;
   const Ring<C::kSlots> ring{base + SharedLayout::kQueryRing};
   RingPosition<C::kSlots> position;
+  u32 before = kNoTile;  // with kOneAhead: the tile whose O comes where the next one's Q was
   while (true) {
     barrier_wait(ring.full(position.stage), position.parity);
-    const u32 tile = load_shared_u32(base + SharedLayout::kTileIndex + position.stage * 4);
-    if (tile == kNoTile) break;
-    const Work work = work_at(view, tile);
+    const u32 in_slot = load_shared_u32(base + SharedLayout::kTileIndex + position.stage * 4);
+    const u32 tile = C::kOneAhead ? before : in_slot;
+    if (in_slot == kNoTile && tile == kNoTile) break;
+    Work work;
+    if (!C::kOneAhead || tile != kNoTile) work = work_at(view, tile);
     barrier_wait(base + SharedLayout::kOutputFull + position.stage * kBarrierBytes, position.parity);
+    if (!C::kOneAhead || tile != kNoTile) {
 #pragma unroll
-    for (u32 panel = 0; panel < C::kValuePanels; ++panel) {
-      store_box(map_o, base + SharedLayout::kQuery + position.stage * C::kSlotBytes + panel * C::kQueryPanelBytes,
-                {static_cast<i32>(panel * 64), static_cast<i32>(work.first_query), static_cast<i32>(work.head),
-                 static_cast<i32>(work.batch)});
+      for (u32 panel = 0; panel < C::kValuePanels; ++panel) {
+        store_box(map_o, base + SharedLayout::kQuery + position.stage * C::kSlotBytes + panel * C::kQueryPanelBytes,
+                  {static_cast<i32>(panel * 64), static_cast<i32>(work.first_query), static_cast<i32>(work.head),
+                   static_cast<i32>(work.batch)});
+      }
+      commit_stores();
+      wait_stores_read<0>();
     }
-    commit_stores();
-    wait_stores_read<0>();
+    if (C::kOneAhead && in_slot == kNoTile) break;
+    before = in_slot;
     barrier_arrive(ring.empty(position.stage));
     position.advance();
   }
@@ -613,15 +623,19 @@ __device__ __forceinline__ void store_document_tiles(const TensorMap& map_o, con
   using C = Config;
   const Ring<C::kSlots> ring{base + SharedLayout::kQueryRing};
   RingPosition<C::kSlots> position;
+  DocumentTile before{};  // with kOneAhead: the tile whose O comes where the next one's Q was
   while (true) {
     barrier_wait(ring.full(position.stage), position.parity);
     const u32 index = load_shared_u32(base + SharedLayout::kTileIndex + position.stage * 4);
-    if (index == kNoTile) break;
-    const Work work = work_of(view, tile_in_slot(base, position.stage));
+    if (index == kNoTile && (!C::kOneAhead || before.queries == 0)) break;
+    const DocumentTile in_slot = tile_in_slot(base, position.stage);
+    const Work work = work_of(view, C::kOneAhead ? before : in_slot);
     barrier_wait(base + SharedLayout::kOutputFull + position.stage * kBarrierBytes, position.parity);
     const u32 tile = base + SharedLayout::kQuery + position.stage * C::kSlotBytes;
     const u32 rows = work.queries - work.first_query;
-    if (rows < C::kBlockM) {
+    if (C::kOneAhead && before.queries == 0) {
+      // There is no O yet.
+    } else if (rows < C::kBlockM) {
       store_rows(view, work, tile, rows, lane);
     } else if (elect_one()) {
 #pragma unroll
@@ -634,6 +648,8 @@ __device__ __forceinline__ void store_document_tiles(const TensorMap& map_o, con
       wait_stores_read<0>();
     }
     __syncwarp();
+    if (C::kOneAhead && index == kNoTile) break;
+    before = in_slot;
     if (elect_one()) barrier_arrive(ring.empty(position.stage));
     position.advance();
   }
@@ -897,6 +913,11 @@ struct Consumer {
                         packed[0], packed[1], packed[2], packed[3]);
       }
     }
+    give_slot(slot);
+  }
+
+  // To the store warp, when this warp is done with its rows of a slot.
+  __device__ __forceinline__ void give_slot(u32 slot) const {
     fence_proxy_async_shared();
     __syncwarp();
     if (lane == 0) barrier_arrive(base + SharedLayout::kOutputFull + slot * kBarrierBytes);
@@ -958,7 +979,7 @@ struct Consumer {
     keep_in_registers(o);
   }
 
-  // With one slot: O has to leave before the next Q comes.
+  // O has to leave before the next Q comes.
   __device__ __forceinline__ void run_drained() {
     Work work;
     while (next_tile(work)) {
@@ -974,12 +995,13 @@ struct Consumer {
 
   __device__ __forceinline__ void run() {
     if (C::kTakeTurns && warpgroup + 1 == C::kConsumers) named_barrier_arrive(kTurnBarrier, kTurnThreads);
-    if constexpr (C::kSlots == 1) {
+    if constexpr (C::kDrained) {
       run_drained();
       return;
     }
     Work work;
     if (!next_tile(work)) return;
+    if constexpr (C::kOneAhead) give_slot(query.stage);
     first_step(work);
     while (true) {
       further_steps(work);
