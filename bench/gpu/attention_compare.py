@@ -44,6 +44,11 @@ BUILDS = {
     "d64_full": (64, 64, False, "kBf16", {}),
     "d64_causal_128": (64, 64, True, "kBf16", {"CONSUMERS": 2}),
     "d64_full_128": (64, 64, False, "kBf16", {"CONSUMERS": 2}),
+    "d64_causal_deep": (64, 64, True, "kBf16", {"CONSUMERS": 2, "STAGES": 4, "SLOTS": 4}),
+    "d64_causal_deep_64": (64, 64, True, "kBf16", {"CONSUMERS": 2, "STAGES": 4, "SLOTS": 4, "BLOCK_N": 64}),
+    "d128_causal_deep_64": (128, 128, True, "kBf16", {"STAGES": 4, "BLOCK_N": 64}),
+    "d128_causal_three": (128, 128, True, "kBf16", {"STAGES": 3, "SLOTS": 1, "QUERY_IN_REGISTERS": 1}),
+    "d128_full_three": (128, 128, False, "kBf16", {"STAGES": 3, "SLOTS": 1, "QUERY_IN_REGISTERS": 1}),
     "d96_causal": (96, 96, True, "kBf16", {}),
     "d96_full_f16": (96, 96, False, "kF16", {}),
     "d40_causal": (40, 40, True, "kBf16", {}),
@@ -64,16 +69,16 @@ BUILDS = {
     "d128_256_full": (128, 256, False, "kBf16", {}),
 }
 SHAPES = [  # batch, heads, kv_heads, sequence, dim, dim of v, causal, builds
-    (1, 32, 8, 8192, 128, 128, True, ["d128_causal"]),
-    (1, 32, 8, 8192, 128, 128, False, ["d128_full", "d128_full_free", "d128_full_160"]),
+    (1, 32, 8, 8192, 128, 128, True, ["d128_causal", "d128_causal_three"]),
+    (1, 32, 8, 8192, 128, 128, False, ["d128_full", "d128_full_free", "d128_full_160", "d128_full_three"]),
     (2, 64, 8, 4096, 128, 128, True, ["d128_causal"]),
     (2, 64, 8, 4096, 128, 128, False, ["d128_full", "d128_full_free", "d128_full_160"]),
     (1, 32, 8, 2048, 128, 128, True, ["d128_causal"]),
     (1, 64, 8, 32768, 128, 128, True, ["d128_causal"]),
     (4, 32, 32, 2048, 64, 64, True, ["d64_causal", "d64_causal_128"]),
     (4, 32, 32, 2048, 64, 64, False, ["d64_full", "d64_full_128"]),
-    (32, 32, 8, 512, 128, 128, True, ["d128_causal"]),
-    (64, 32, 32, 256, 64, 64, True, ["d64_causal", "d64_causal_128"]),
+    (32, 32, 8, 512, 128, 128, True, ["d128_causal", "d128_causal_deep_64", "d128_causal_three"]),
+    (64, 32, 32, 256, 64, 64, True, ["d64_causal", "d64_causal_128", "d64_causal_deep", "d64_causal_deep_64"]),
     (1, 32, 8, 8192, 96, 96, True, ["d96_causal"]),
     (1, 16, 16, 16384, 256, 256, True, ["d256_causal"]),
     (1, 16, 16, 16384, 256, 256, False, ["d256_full"]),
@@ -145,7 +150,8 @@ class Build:
         checked(driver.cuModuleLoadData(ctypes.byref(module), (folder / f"{name}.cubin").read_bytes()), "cuModuleLoadData")
         checked(driver.cuModuleGetFunction(ctypes.byref(self.function), module, b"ridge_attention"), "cuModuleGetFunction")
         panels, v_panels = -(-defines["HEAD_DIM"] // 64), -(-defines["VALUE_DIM"] // 64)
-        self.shared = 128 * (defines["SLOTS"] * max(panels, v_panels) * 64 * self.consumers + 2 * (panels + v_panels) * self.block) + 256
+        slots, stages = defines["SLOTS"], defines["STAGES"]
+        self.shared = 128 * (slots * max(panels, v_panels) * 64 * self.consumers + stages * (panels + v_panels) * self.block) + max(64 * (stages + slots), 256)
         checked(driver.cuFuncSetAttribute(self.function, 8, self.shared), "cuFuncSetAttribute")
 
     def prepare(self, q, k, v, o, lse):

@@ -913,7 +913,8 @@ TEST(CudaAttention, TakesWrongOffsetsForTheNearest) {
         after.all[at].assign(of_queries[i].first), after.all[at + 1].assign(of_keys[i].first);
         const auto device = GpuOperands::upload(the_device(), after, stream->handle());
         ASSERT_TRUE(device);
-        ASSERT_TRUE(own.run(problem, {device->views(), after.scalars}, stream->view()));
+        const Status status = own.run(problem, {device->views(), after.scalars}, stream->view());
+        ASSERT_TRUE(status) << problem.problem_case.text() << ": " << status.error().text();
         ASSERT_TRUE(device->download(after, stream->handle()));
         after.all[at].assign(of_queries[i].second), after.all[at + 1].assign(of_keys[i].second);
         EXPECT_EQ(judge(op, problem, right, after, 3), "") << problem.problem_case.text() << " " << i;
