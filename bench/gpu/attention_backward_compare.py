@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the backward kernels of attention against fp64 and times them beside cuDNN and FlashAttention-4, contenders in turns.
 
-    attention_backward_compare.py ROOT OUT [--cubins FOLDER] [--repeats 20] [--checks N] [--seconds S] [--quick] [--builds A,B] [--commit ID]
+    attention_backward_compare.py ROOT OUT [--cubins FOLDER] [--repeats 20] [--checks N] [--seconds S] [--quick] [--builds A,B] [--cases TEXT] [--sections N ...] [--commit ID]
 
 Takes the builds below from --cubins, or compiles the two kernels of src/ops/attention/backward with nvcc, and launches them through
 the driver: prepare, the kernel, finish. Every timed call is one backward pass on random normal data, with the L2 displaced before it,
@@ -124,7 +124,7 @@ class Build:
         self.shared = 230576 if self.wide else 2 * tile + 4 * block + 2 * 128 * self.block_m * 2 + 32768 + 16 * self.block_m + 256
         forward.checked(forward.driver.cuFuncSetAttribute(self.functions[1], 8, self.shared), "cuFuncSetAttribute")
 
-    def prepare(self, q, k, v, o, d_o, lse, d_q, d_k, d_v, rounds=ROUNDS):
+    def prepare(self, q, k, v, o, d_o, lse, d_q, d_k, d_v, section=0):
         batch, q_len, heads, dim = q.shape
         k_len, kv_heads = k.shape[1], k.shape[2]
         q_blocks = -(-q_len // self.block_m)
@@ -137,10 +137,10 @@ class Build:
                     heads // kv_heads, q_blocks, 0, 0, 1 / math.sqrt(dim), math.log2(math.e) / math.sqrt(dim), 0, 0)
         tiles = -(-k_len // self.block_n)
         # Heads whose Q, dO and sums of dQ share the L2; with a causal mask enough of them that the last tiles are short ones.
-        section = max(CACHED_BYTES // (q_len * (6 * self.query_dim + 2 * self.value_dim)), 1)
+        usual = max(CACHED_BYTES // (q_len * (6 * self.query_dim + 2 * self.value_dim)), 1)
         if self.causal:
-            section = max(section, rounds * MULTIPROCESSORS // tiles)
-        section = min(section, kv_heads * batch)
+            usual = max(usual, ROUNDS * MULTIPROCESSORS // tiles)
+        section = min(section or usual, kv_heads * batch)
         view.tiles, view.section, view.dim, view.value_dim = tiles, section, dim, v.shape[3]
         maps = [forward.tensor_map(x, 64) for x in (q, k, v, d_o, d_k, d_v)]
         main_arguments = (ctypes.c_void_p * 7)(*map(ctypes.addressof, maps), ctypes.addressof(view))
@@ -249,12 +249,10 @@ def contenders(shape, builds, options):
     for name, build in builds.items():
         if (build.dim, build.v_dim, bool(build.causal), build.dtype) != (dim, v_dim, causal, torch.bfloat16):
             continue
-        for rounds in options.rounds:
+        for section in options.sections:
             grads = [torch.empty_like(x) for x in (q, k, v)]
-            label = name if rounds == ROUNDS else f"{name}_{rounds}_rounds"
-            if label != name and not causal:
-                continue
-            calls[label] = build.prepare(q, k, v, o, d_o, lse, *grads, rounds=rounds)
+            label = f"{name}_{section}_heads" if section else name
+            calls[label] = build.prepare(q, k, v, o, d_o, lse, *grads, section=section)
             calls[label]()
             torch.cuda.synchronize()
             if expected is None:
@@ -293,7 +291,8 @@ def main():
     parser.add_argument("--checks", type=int, default=len(CHECKS), help="how many of the check shapes")
     parser.add_argument("--shapes", type=int, default=len(SHAPES), help="how many of the timed shapes")
     parser.add_argument("--seconds", type=float, default=1e9, help="no new shape after so many seconds")
-    parser.add_argument("--rounds", type=int, nargs="+", default=[ROUNDS], help="least blocks per multiprocessor and section, causal")
+    parser.add_argument("--sections", type=int, nargs="+", default=[0], help="heads of k and v worked on at one time; 0: as the library")
+    parser.add_argument("--cases", default="", help="timed shapes whose name has this")
     parser.add_argument("--no-peers", action="store_true", help="cuDNN alone")
     parser.add_argument("--quick", action="store_true", help="no checks before the timing")
     parser.add_argument("--builds", default="")
@@ -326,13 +325,13 @@ def main():
             print("out of time", flush=True)
             break
         batch, heads, kv_heads, length, dim, v_dim, causal = shape
-        if all(build.dim != dim for build in builds.values()):
+        label = f"{batch},{heads}/{kv_heads},{length},{dim if dim == v_dim else f'{dim}/{v_dim}'} {'causal' if causal else 'full'}"
+        if options.cases not in label or all(build.dim != dim for build in builds.values()):
             continue
         calls, notes = contenders(shape, builds, options)
         samples = forward.timed({name: [call] for name, call in calls.items()}, options.repeats if length < 16384 else 5, sweep)
         flop = 5e-9 * batch * heads * length * length * (dim + v_dim) * (0.5 if causal else 1)
         medians = {name: statistics.median(times) for name, times in samples.items()}
-        label = f"{batch},{heads}/{kv_heads},{length},{dim if dim == v_dim else f'{dim}/{v_dim}'} {'causal' if causal else 'full'}"
         print(f"{time.time() - began:.0f} s", label, "  ".join(f"{name} {flop / ms:.0f}" for name, ms in medians.items()), flush=True)
         print("   off cuDNN:", notes, flush=True)
         rows += [{"case": label, "contender": name, "median_ms": medians[name], "tflops": flop / medians[name],
