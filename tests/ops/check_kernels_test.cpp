@@ -47,6 +47,8 @@ inline unsigned to_code(float, long long) { return 256; }
 #include "ops/attention/device_check.cu"
 #include "ops/attention/backward/device_check.cu"
 #include "ops/expert_order/device_check.cu"
+#include "ops/route/power.cuh"
+#include "ops/route/device_check.cu"
 // clang-format on
 
 namespace ridge::testing {
@@ -71,6 +73,8 @@ const Kernels& kernels() {
       {"embedding_reference", on_host(embedding_reference)},
       {"expert_order_all", on_host(expert_order_all)},
       {"expert_order_reference", on_host(expert_order_reference)},
+      {"route_rows", on_host(route_rows)},
+      {"route_reference", on_host(route_reference)},
       {"symmetric_pairs", on_host(symmetric_pairs)},
       {"symmetric_samples", on_host(symmetric_samples)},
       {"symmetric_reference", on_host(symmetric_reference)},

@@ -185,6 +185,7 @@ Operator describe() {
   op.bind = bind;
   op.reference = reference;
   op.spot_check = spot_check;
+  op.device_check = device_check();
   op.cost = cost;
   op.cases = cases;
   op.vary = vary;
