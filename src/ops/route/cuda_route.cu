@@ -209,10 +209,12 @@ struct Team {
 
 // ---- Scores
 
-// e^x of x from -200 to 0 and a little more; below -200, where fp32 has 0, e^-200. 2^n e^r with |r| <= ln(2) / 2.
-__device__ __forceinline__ double power_of(double given) {
+// Nothing below has a branch: the numbers of a lane are made side by side.
+constexpr float kLeast = -200.0f;  // fp32 has 0 for powers of less
+
+// e^x of x from kLeast to 0. 2^n e^r with |r| <= ln(2) / 2.
+__device__ __forceinline__ double power_of(double x) {
   constexpr double kShift = 0x1.8p52;  // added to it, a number is rounded to a whole one in its last bits
-  const double x = given < -200.0 ? -200.0 : given;
   const double shifted = __fma_rn(x, 0x1.71547652b82fep0, kShift), n = shifted - kShift;
   const double r = __fma_rn(n, -0x1.abc9e3b39803fp-56, __fma_rn(n, -0x1.62e42fefa39efp-1, x));
   // The polynomial through e^r at the Chebyshev nodes of the interval.
@@ -238,14 +240,15 @@ __device__ __forceinline__ double reciprocal_of(double x) {
 }
 
 __device__ __forceinline__ float exact_sigmoid(float logit) {
-  const double x = static_cast<double>(logit), power = power_of(x < 0.0 ? x : -x);
+  const double power = power_of(static_cast<double>(fmaxf(-fabsf(logit), kLeast)));
   const double share = reciprocal_of(1.0 + power);
-  return static_cast<float>(x < 0.0 ? power * share : share);
+  return static_cast<float>((logit < 0.0f ? power : 1.0) * share);
 }
 // Beside the largest logit, which may be infinite; a NaN has no part in the sum.
 __device__ __forceinline__ double exact_power(float logit, float most) {
-  if (is_nan(logit)) return 0.0;
-  return logit == most ? 1.0 : power_of(static_cast<double>(logit) - static_cast<double>(most));
+  const bool near = logit - most >= kLeast;
+  const double power = power_of(near ? static_cast<double>(logit) - static_cast<double>(most) : kLeast);
+  return is_nan(logit) ? 0.0 : logit == most ? 1.0 : power;
 }
 
 __device__ __forceinline__ float sigmoid(float x) {
@@ -442,9 +445,10 @@ struct Row {
       for (u32 k = 0; k < p.top; ++k) {
         const u32 found = Team::largest(best);
         chosen.keep(team, k, kExpertMask - (found & kExpertMask));
-        best = kGone;
+        u32 least = ~0u;  // how far the next one is below; found and more for ranks that are not below
 #pragma unroll
-        for (u32 i = 0; i < kPerLane; ++i) best = max(best, rank[i] < found ? rank[i] : kGone);
+        for (u32 i = 0; i < kPerLane; ++i) least = min(least, found - 1 - rank[i]);
+        best = least < found ? found - 1 - least : kGone;
       }
     } else {
       u32 best = kGone, at = 0;  // of this lane: the first of its largest ranks
