@@ -438,6 +438,9 @@ def check_experts(mesh):
         ops.grouped_gemm_add_(target, y, x, o)
         ops.grouped_gemm_add_(sums, dy, a, offsets)
         same(target, sums, 100, places)
+    for places, (chosen,) in every_placement(mesh, experts):
+        for found, want in zip(rt.expert_order(chosen, 4), order):
+            assert torch.equal(found.full_tensor(), want), places
     of_tokens, of_rows, weights = torch.randn(5, 8), torch.randn(10, 8), torch.rand(5, 2)
     for places, (x, y, w) in every_placement(mesh, of_tokens, of_rows, weights):
         same(ops.combine_rows(x, tokens, None, rows), ops.combine_rows(of_tokens, order.tokens, None, order.rows), 200, places)

@@ -644,6 +644,13 @@ def _combine_rows_backward(*args: Any) -> Any:
     return rule.ways("n", "n")
 
 
+def _expert_order(*args: Any) -> Any:
+    """experts, whose order is of all tokens."""
+    rule = _Rule(len(args), ["e", "s.", "tk", "s."])
+    rule.letters[0] = "tk"
+    return rule.ways("")
+
+
 def _route(*args: Any) -> Any:
     """logits, top, score, order, bias: tokens may be sharded, each with the logits of all experts."""
     rule = _Rule(len(args), ["tk", "tk"])
@@ -699,6 +706,7 @@ def register() -> None:
         (ops.embedding_backward, _embedding_backward, 2),
         (ops.combine_rows, _combine_rows, 4),
         (ops.combine_rows_backward, _combine_rows_backward, 3),
+        (ops.expert_order, _expert_order, 1),
         (ops.route, _route, 1),
         (ops.route_backward, _route_backward, 3),
         (ops.softmax, _softmax, 1),
