@@ -420,6 +420,46 @@ def test_convert_gives_the_shared_expert_its_recipe(on_cpu):
     assert "shared=64" in repr(layer) and "hidden=64, inner=40, num_experts=8" in repr(layer)
 
 
+@pytest.mark.parametrize("form", [{}, {"shared": 128, "recompute": True}, {"capacity_factor": 0.5}], ids=str)
+def test_experts_of_8_bit_floats(device, form):
+    layer = made(device, torch.bfloat16, hidden=128, inner=192, recipe="blockwise", **form)
+    x = torch.randn(150, 128, device=device).bfloat16().requires_grad_()
+    with Calls() as seen:
+        found = layer(x)
+    own, rows = wide(layer), x.detach().double().cpu().requires_grad_()
+    want = plain(layer, own, rows, found.experts)
+    dy = torch.randn(x.shape, device=device).bfloat16()
+    found.y.backward(dy)
+    want.backward(dy.double().cpu())
+    assert seen.names.count("ridgeline.grouped_gemm_fp8.default") == 2
+    assert testing.snr_db(found.y, want) > 24 and testing.snr_db(x.grad, rows.grad) > 22
+    for name in ("gate_up.weight", "down.weight"):
+        assert testing.snr_db(layer.get_parameter(name).grad, own[name].grad) > 22, name
+    plain_one = made(device, torch.bfloat16, hidden=128, inner=192, **form)
+    plain_one.load_state_dict(layer.state_dict())
+    with rt.autocast_fp8(enabled=False):
+        assert torch.equal(layer(x).y, plain_one(x).y)
+    assert "in_features=128, out_features=384, gemm_fp8: " in repr(layer.gate_up)
+
+
+def test_recipes_of_experts_are_those_with_scales_of_their_own(device):
+    with pytest.raises(ValueError, match="y has granularity='rowwise'; give 'blockwise'"):
+        rt.MoE(128, 128, 4, 2, recipe="rowwise", device=device)
+    layer = made(device, torch.bfloat16, hidden=128, inner=128, recipe=rt.recipe("blockwise", dw=None))
+    x = torch.randn(64, 128, device=device).bfloat16()
+    with rt.autocast_fp8(recipe="tensorwise"):  # which is for Linear
+        y = layer(x).y
+    assert torch.equal(y, layer(x).y)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x).y, y)
+    slopes = [torch.autograd.grad(call(x).y.float().square().sum(), layer.down.weight)[0] for call in (layer, compiled)]
+    torch.testing.assert_close(*slopes)
+    layer.gate_up.weight.main_grad = torch.zeros(layer.gate_up.weight.shape, device=device)
+    y.float().square().sum().backward()
+    layer(x).y.float().square().sum().backward()
+    assert layer.gate_up.weight.main_grad.any()
+
+
 # ---- Blocks of transformers, by structure
 
 

@@ -10,8 +10,11 @@ import torch.distributed as dist
 from torch.utils.checkpoint import checkpoint
 
 from . import exchange
+from ._recipe import RecipeLike, describe
+from .grouped import _recipe_of, fp8_grouped_linear
 from .modules import Linear, _main_grad
 from .ops import autocast, grouped_gemm, swiglu
+from .precision import in_force
 from .router import Order, Router, Score, drop_over_capacity
 from .routing import ExpertOrder, expert_order, permute, unpermute
 
@@ -21,13 +24,24 @@ class GroupedLinear(torch.nn.Module):
 
     ``weight`` is [num_experts, out_features, in_features]: ``weight[e]`` is that of a torch.nn.Linear. ``offsets`` [num_experts + 1] says on the device
     where the rows of each expert begin and where the last end (``expert_order``); rows of none are 0 in the result. Gradients are products of groups, too;
-    that of a weight with ``main_grad`` is added there.
+    that of a weight with ``main_grad`` is added there. With ``recipe`` products are made of 8-bit floats, as ``fp8_grouped_linear`` takes it; in a block of
+    ``autocast_fp8(enabled=False)`` they are not, and recipes of such blocks are for ``Linear`` and ``Fp8Linear``.
     """
 
-    def __init__(self, num_experts: int, in_features: int, out_features: int, device: Any = None, dtype: torch.dtype | None = None) -> None:
+    def __init__(
+        self,
+        num_experts: int,
+        in_features: int,
+        out_features: int,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+        *,
+        recipe: RecipeLike = None,
+    ) -> None:
         super().__init__()
         _at_least_one("GroupedLinear", num_experts=num_experts, in_features=in_features, out_features=out_features)
         self.num_experts, self.in_features, self.out_features = num_experts, in_features, out_features
+        self.recipe = None if recipe is None else _recipe_of(recipe)
         self.weight = torch.nn.Parameter(torch.empty(num_experts, out_features, in_features, device=device, dtype=dtype))
         self.reset_parameters()
 
@@ -39,10 +53,14 @@ class GroupedLinear(torch.nn.Module):
     def forward(self, x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         if x.dim() != 2 or x.shape[1] != self.in_features:
             raise ValueError(f"GroupedLinear: x has shape {tuple(x.shape)}; give rows sorted by experts, [rows, {self.in_features}]")
-        return grouped_gemm(x, self.weight, offsets, True, main_grad=_main_grad(self.weight))
+        main_grad = _main_grad(self.weight)
+        if self.recipe is None or in_force(self.recipe) is None:
+            return grouped_gemm(x, self.weight, offsets, True, main_grad=main_grad)
+        return fp8_grouped_linear(x, self.weight, offsets, self.recipe, main_grad=main_grad)
 
     def extra_repr(self) -> str:
-        return f"num_experts={self.num_experts}, in_features={self.in_features}, out_features={self.out_features}"
+        words = f"num_experts={self.num_experts}, in_features={self.in_features}, out_features={self.out_features}"
+        return words if self.recipe is None else f"{words}, {describe(self.recipe)}"
 
 
 class Mixture(NamedTuple):
@@ -68,6 +86,7 @@ class MoE(torch.nn.Module):
     capacity_factor  an expert takes at most ceil(capacity_factor * tokens * top / num_experts) tokens, the first ones; None: all. Weights of the others
                      are not renormalised
     recompute        sorted rows and activations are made again in backward in place of being saved
+    recipe           of ``gate_up`` and ``down``, as ``GroupedLinear`` takes it
     process_group    ranks that share the experts: each has num_experts / ranks of them, in the order of ranks, and all of the router. The reference path
                      of expert parallelism (docs/pytorch.md): the host waits for the sizes of the exchange, and losses are those of the rank's own tokens
 
@@ -92,6 +111,7 @@ class MoE(torch.nn.Module):
         shared: int = 0,
         capacity_factor: float | None = None,
         recompute: bool = False,
+        recipe: RecipeLike = None,
         process_group: Any = None,
         device: Any = None,
         dtype: torch.dtype | None = None,
@@ -120,8 +140,8 @@ class MoE(torch.nn.Module):
             scale=scale,
             device=device,
         )
-        self.gate_up = GroupedLinear(num_experts // ranks, hidden, 2 * inner, device, dtype)
-        self.down = GroupedLinear(num_experts // ranks, inner, hidden, device, dtype)
+        self.gate_up = GroupedLinear(num_experts // ranks, hidden, 2 * inner, device, dtype, recipe=recipe)
+        self.down = GroupedLinear(num_experts // ranks, inner, hidden, device, dtype, recipe=recipe)
         self.shared_gate_up = Linear(hidden, 2 * shared, False, device, dtype) if shared else None
         self.shared_down = Linear(shared, hidden, False, device, dtype) if shared else None
 
