@@ -101,6 +101,23 @@ def check_sharded(rank, ranks):
             testing.assert_snr(want.grad, have.grad.full_tensor() if isinstance(have.grad, DTensor) else have.grad, SAME)
 
 
+class Block(torch.nn.Module):
+    """A block of Mixtral, by its structure."""
+
+    def __init__(self, whole):
+        super().__init__()
+        self.gate, self.experts, self.top_k = torch.nn.Linear(HIDDEN, EXPERTS, bias=False), torch.nn.Module(), TOP
+        self.gate.weight = whole.router.weight
+        self.experts.gate_up_proj, self.experts.down_proj = whole.gate_up.weight, whole.down.weight
+
+
+def check_copies(rank, ranks):
+    """A rank copies its own experts of a block."""
+    whole, own = layers(rank, ranks, torch.float32, renormalize=True)
+    found = rt.MoE.from_block(Block(whole), process_group=dist.group.WORLD)
+    assert all(torch.equal(one, other) for one, other in zip(found.parameters(), own.parameters(), strict=True))
+
+
 def main():
     rank, ranks, _ = processes.begin()
     check(rank, ranks, [30, 30], renormalize=True)
@@ -112,6 +129,7 @@ def main():
     check(rank, ranks, [64, 33], torch.bfloat16, 34, renormalize=True)
     check_bits(rank, ranks)
     check_sharded(rank, ranks)
+    check_copies(rank, ranks)
     try:
         rt.MoE(8, 8, ranks + 1, 1, process_group=dist.group.WORLD)
     except ValueError as error:

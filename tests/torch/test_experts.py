@@ -440,6 +440,9 @@ def test_experts_of_8_bit_floats(device, form):
     with rt.autocast_fp8(enabled=False):
         assert torch.equal(layer(x).y, plain_one(x).y)
     assert "in_features=128, out_features=384, gemm_fp8: " in repr(layer.gate_up)
+    nothing = layer(x[:0])
+    nothing.y.sum().backward()
+    assert nothing.y.shape == (0, 128)
 
 
 def test_recipes_of_experts_are_those_with_scales_of_their_own(device):

@@ -161,7 +161,8 @@ class MoE(torch.nn.Module):
 
         ``block.gate.weight`` is [experts, hidden]; ``block.experts`` has gate_up_proj [experts, 2 inner, hidden] and down_proj [experts, hidden, inner],
         or is a list of layers w1, w3, w2 or gate_proj, up_proj, down_proj. The number of choices and whether weights are renormalised are ``top_k`` and
-        ``norm_topk_prob`` of the block or its gate; where there is no such word, as in Mixtral, they are. ``options`` are those of ``MoE`` and win.
+        ``norm_topk_prob`` of the block or its gate; where there is no such word, as in Mixtral, they are. ``options`` are those of ``MoE`` and win;
+        with ``process_group`` each rank copies its own experts.
         ValueError for a block of another structure, with other parameters or another activation than silu.
         """
         router, gate_up, down = _weights_of(block)
@@ -171,9 +172,11 @@ class MoE(torch.nn.Module):
             for theirs, name in (("top_k", "top"), ("norm_topk_prob", "renormalize")):
                 own[name] = getattr(part, theirs, own.get(name))
         made = cls(hidden, inner, experts, **{**own, **options})
+        first = 0 if made.process_group is None else dist.get_rank(made.process_group) * made.gate_up.num_experts
         with torch.no_grad():
-            for weight, given in ((made.router.weight, router), (made.gate_up.weight, gate_up), (made.down.weight, down)):
-                weight.copy_(given)
+            made.router.weight.copy_(router)
+            for layer, given in ((made.gate_up, gate_up), (made.down, down)):
+                layer.weight.copy_(given[first : first + layer.num_experts])
         return made
 
     def mix(self, x: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor) -> torch.Tensor:
