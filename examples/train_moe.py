@@ -120,7 +120,7 @@ def train(model: Model, text: torch.Tensor, options: argparse.Namespace) -> dict
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    defaults = {"steps": (40, 200), "hidden": (64, 1024), "inner": (96, 768), "experts": (8, 64), "top": (2, 8), "layers": (2, 8),
+    defaults = {"steps": (40, 100), "hidden": (64, 1024), "inner": (96, 768), "experts": (8, 32), "top": (2, 4), "layers": (2, 4),
                 "batch": (4, 16), "sequence": (64, 1024), "lr": (3e-3, 6e-4)}
     for name, (small, large) in defaults.items():
         parser.add_argument(f"--{name}", type=type(small), help=f"default {small}, on a GPU {large}")
