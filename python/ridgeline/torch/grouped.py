@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from . import products
-from ._recipe import PRODUCTS, Recipe, RecipeLike, as_config, as_recipe
-from .config import random_words
+from ._recipe import PRODUCTS, Recipe, RecipeLike, as_config
+from .config import QuantConfig, random_words
 from .ops import autocast, codes_of
 from .products import Codes, Spec
 from .quantized import Parts, QuantizedTensor, stack_parts
@@ -20,6 +20,8 @@ _grouped_add = torch.ops.ridgeline.grouped_gemm_add_.default
 _quantize = torch.ops.ridgeline.quantize.default
 _grouped_quantize = torch.ops.ridgeline.grouped_quantize.default
 _OP = "grouped_gemm_fp8"
+
+Configs = tuple[QuantConfig | None, QuantConfig | None, QuantConfig | None]  # of y, dx, dw
 
 
 def _scales(of: QuantizedTensor, wanted: str, name: str) -> None:
@@ -104,16 +106,14 @@ class _Experts(torch.autograd.Function):
         x: torch.Tensor,
         weight: torch.Tensor,
         offsets: torch.Tensor,
-        recipe: Recipe,
+        configs: Configs,
         main_grad: torch.Tensor | None,
         recording: bool,
         *parts: torch.Tensor | None,
     ) -> torch.Tensor:
         # A Function is told what its inputs ask for, and not whether there will be a gradient.
         need_x, need_w = (recording and asked for asked in ctx.needs_input_grad[:2])
-        x_for_y, w_for_y = products.specs(recipe, "y")
-        _, w_for_dx = products.specs(recipe, "dx")
-        _, x_for_dw = products.specs(recipe, "dw")
+        (x_for_y, w_for_y), (_, w_for_dx), (_, x_for_dw) = (products.specs_of(*one) for one in zip(configs, PRODUCTS))
         of_w: Parts = (parts[0], parts[1], parts[2], parts[3])
         rows = _along(x, x_for_y)
         w_along, w_across = _weight_codes(weight, of_w, w_for_y, w_for_dx if need_x else None)
@@ -126,21 +126,21 @@ class _Experts(torch.autograd.Function):
             columns, padded = _across(x, offsets, x_for_dw)
             x_across = (*columns, padded)
         w_saved = w_across or (weight if need_x else None, None)
-        ctx.call = recipe, x.dtype, weight.dtype, main_grad
+        ctx.call = configs, x.dtype, weight.dtype, main_grad
         ctx.save_for_backward(offsets, *x_across, *w_saved)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        recipe, dtype, weight_dtype, main_grad = ctx.call
+        (_, for_dx, for_dw), dtype, weight_dtype, main_grad = ctx.call
         offsets, x, x_scale, padded, w, w_scale = ctx.saved_tensors
         dy = grad.to(dtype).contiguous()
         dx = dw = None
         if ctx.needs_input_grad[0]:
-            rows = _along(dy, products.specs(recipe, "dx")[0])
+            rows = _along(dy, products.specs_of(for_dx, "dx")[0])
             dx = _grouped(dy, w, offsets) if rows is None else _product(rows.q, w, rows.scale, w_scale, offsets, dtype, False)
         if ctx.needs_input_grad[1]:
-            spec = products.specs(recipe, "dw")[0]
+            spec = products.specs_of(for_dw, "dw")[0]
             if spec is None and main_grad is None:
                 dw = _grouped(dy, x, offsets, True, False, weight_dtype if weight_dtype == torch.float32 else None)
             elif spec is None:
@@ -154,19 +154,21 @@ class _Experts(torch.autograd.Function):
         return dx, dw, *[None] * (len(ctx.needs_input_grad) - 2)
 
 
-def _recipe_of(given: RecipeLike) -> Recipe:
+def _configs_of(given: RecipeLike) -> Configs:
     config = as_config(given)
-    recipe = Recipe(None, None, None) if config is None else as_recipe(config)
-    for name in PRODUCTS:
-        product = getattr(recipe, name)
+    if isinstance(config, Recipe):
+        configs = config.y, config.dx, config.dw
+        if config.pad_rows is not None or config.pad_features is not None:
+            raise ValueError("fp8_grouped_linear: nothing is padded here; leave pad_rows and pad_features out")
+    else:
+        configs = config, config, config
+    for name, product in zip(PRODUCTS, configs):
         if product is not None and product.granularity != "blockwise":
             raise ValueError(
                 f"fp8_grouped_linear: {name} has granularity={product.granularity!r}; give 'blockwise', whose scales are of one expert each, "
                 "or None for a product of high precision"
             )
-    if recipe.pad_rows is not None or recipe.pad_features is not None:
-        raise ValueError("fp8_grouped_linear: nothing is padded here; leave pad_rows and pad_features out")
-    return recipe
+    return configs
 
 
 def fp8_grouped_linear(
@@ -197,5 +199,5 @@ def fp8_grouped_linear(
     rows = x.shape[0]
     if x.is_cuda and rows % 4 != 0:  # scales of a step of the sum start on 16 bytes there
         x = torch.nn.functional.pad(x, (0, 0, 0, -rows % 4))
-    made: torch.Tensor = _Experts.apply(x, weight, offsets, _recipe_of(recipe), main_grad, torch.is_grad_enabled(), *parts)  # type: ignore[no-untyped-call]
+    made: torch.Tensor = _Experts.apply(x, weight, offsets, _configs_of(recipe), main_grad, torch.is_grad_enabled(), *parts)  # type: ignore[no-untyped-call]
     return made if made.shape[0] == rows else made[:rows]

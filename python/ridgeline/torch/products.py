@@ -46,9 +46,8 @@ class Observer(Protocol):
     def finished(self, phase: str) -> None: ...
 
 
-def specs(recipe: Recipe, product: str) -> tuple[Spec | None, Spec | None]:
+def specs_of(config: QuantConfig | None, product: str) -> tuple[Spec | None, Spec | None]:
     """Of the left and the right operand of a product: x and w, dy and w, dy and x."""
-    config: QuantConfig | None = getattr(recipe, product)
     if config is None:
         return None, None
     left = config.forward_dtype if product == "y" else config.grad_dtype
@@ -57,6 +56,10 @@ def specs(recipe: Recipe, product: str) -> tuple[Spec | None, Spec | None]:
         Spec(left, config.grouping(), config.rule, random),
         Spec(config.forward_dtype, config.grouping(weight=product != "dw"), config.rule),
     )
+
+
+def _specs(recipe: Recipe, product: str) -> tuple[Spec | None, Spec | None]:
+    return specs_of(getattr(recipe, product), product)
 
 
 def _one(x: torch.Tensor, along: Spec | None, across: Spec | None) -> tuple[Codes | None, Codes | None]:
@@ -74,7 +77,7 @@ def _one(x: torch.Tensor, along: Spec | None, across: Spec | None) -> tuple[Code
 
 def weight_config(recipe: Recipe) -> QuantConfig | None:
     """By which ``quantize`` makes both copies of a weight that the recipe reads; None: there is no such one."""
-    along, across = specs(recipe, "y")[1], specs(recipe, "dx")[1]
+    along, across = _specs(recipe, "y")[1], _specs(recipe, "dx")[1]
     if recipe.delayed is not None or recipe.y is None or along != across:
         return None
     return replace(recipe.y, rounding="nearest")
@@ -229,9 +232,9 @@ class _Layer(torch.autograd.Function):
         codes of w and then of x that were made before; ``past_dy`` is what dy's delayed scale is made of."""
         # A Function is told what its inputs ask for, and not whether there will be a gradient.
         need_x, need_w = (recording and asked for asked in ctx.needs_input_grad[:2])
-        x_for_y, w_for_y = specs(recipe, "y")
-        _, w_for_dx = specs(recipe, "dx")
-        _, x_for_dw = specs(recipe, "dw")
+        x_for_y, w_for_y = _specs(recipe, "y")
+        _, w_for_dx = _specs(recipe, "dx")
+        _, x_for_dw = _specs(recipe, "dw")
         of_w: Parts = (parts[0], parts[1], parts[2], parts[3])
         if past_dy is None:
             x_codes, x_across = copies(x, x_for_y, x_for_dw if need_w else None)
@@ -295,7 +298,7 @@ class _Layer(torch.autograd.Function):
         need_x, need_w, need_bias = ctx.needs_input_grad[:3]
         grad_bias = grad.sum(0, dtype=bias) if need_bias else None
         dy = grad.to(dtype).contiguous()
-        for_dx, for_dw = (specs(recipe, product)[0] if need else None for product, need in (("dx", need_x), ("dw", need_w)))
+        for_dx, for_dw = (_specs(recipe, product)[0] if need else None for product, need in (("dx", need_x), ("dw", need_w)))
         late = None if past_dy is None else Late(past_dy, None if now is None else now[delayed.DY])
         along, across = copies(dy, for_dx, for_dw, late)
         m = n = k = 0
@@ -400,9 +403,9 @@ def _late_codes(
     assert recipe.delayed is not None
     past = delayed.past(history, recipe.delayed)
     need_x, need_w = (torch.is_grad_enabled() and each.requires_grad for each in (x, weight))
-    x_for_y, w_for_y = specs(recipe, "y")
-    _, w_for_dx = specs(recipe, "dx")
-    _, x_for_dw = specs(recipe, "dw")
+    x_for_y, w_for_y = _specs(recipe, "y")
+    _, w_for_dx = _specs(recipe, "dx")
+    _, x_for_dw = _specs(recipe, "dw")
     of = [Late(past[row], None if now is None else now[row]) for row in (delayed.X, delayed.W)]
     with torch.no_grad():
         of_x = copies(x, x_for_y, x_for_dw if need_w else None, of[0])

@@ -287,7 +287,9 @@ def stack_parts(x: torch.Tensor, dtype: torch.dtype, grouping: str, rule: str, r
     call = torch.ops.ridgeline.quantize
     if rows % 128 != 0 or not x.is_contiguous():
         each = [call(matrix.contiguous(), dtype, grouping, rule, row, column) for matrix in x]
-        q, scale, q_t, scale_t = (torch.stack(part) for part in zip(*each))
+        # As bytes: torch.autocast casts what is stacked, and knows no 8-bit floats.
+        q, q_t = (torch.stack([one[place].view(torch.uint8) for one in each]).view(dtype) for place in (0, 2))
+        scale, scale_t = (torch.stack([one[place] for one in each]) for place in (1, 3))
     else:
         q, scale, q_t, scale_t = call(x.view(groups * rows, cols), dtype, grouping, rule, row, column)
         if row:
