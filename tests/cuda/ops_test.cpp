@@ -274,6 +274,7 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
     }
     add("rows=4000 groups=5 n=1536 k=64");
     add("rows=1408 groups=130 n=64 m=136 along=sums");
+    add("rows=1536 groups=24 n=520 m=520 along=sums");
   }
   if (op.name == "symmetric_product") {
     // Around tiles and slabs of both heights, rows that end within a tile, more tiles than multiprocessors, batches.
