@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Races our matrix products against PyTorch and cuBLASLt's best algorithm in one process.
 
-    torch_compare.py --library libridge_gpu_bench.so --json OUT.json [--seconds S] [SHAPE ...]
+    torch_compare.py --library libridge_gpu_bench.so --json OUT.json [--seconds S] [--no-cublaslt] [SHAPE ...]
 
 A shape is LAYOUT:WORDS:M,N,K (gemm_shape.h says which words there are); --short takes every fifth of the bf16 layers and every
 other shape of the rest. Random normal operands, several operand sets larger
@@ -240,7 +240,7 @@ def run_shape(spec, config, budget):
         torch_launch = None
     guess = 2.0 * m * n * k / (1.3e15 if case.eight_bit else 3e14 if case.words[0] == "tf32" else 4e13 if case.words[0] == "f32" else 7e14)
     per_sample = max(1, min(10, round(4e-4 / guess)))
-    plain = not (case.bias is not None or case.residual is not None or set(case.words) & {"gelu", "gelutanh", "silu"})
+    plain = not (arguments.no_cublaslt or case.bias is not None or case.residual is not None or set(case.words) & {"gelu", "gelutanh", "silu"})
     peer = lib.ridge_bench_peer(spec.encode(), pointers[0], pointers[1], 1 if case.fast else 0) if plain else None
 
     failing = set()  # algorithms of cuBLASLt: one that does not run costs no time
@@ -305,6 +305,7 @@ parser.add_argument("--json")
 parser.add_argument("--config", help="one configuration for all shapes instead of the chosen one")
 parser.add_argument("--commit", default="unknown")
 parser.add_argument("--seconds", type=float, default=0.3, help="measuring time per shape and protocol")
+parser.add_argument("--no-cublaslt", action="store_true", help="PyTorch alone, which takes the first algorithm of cuBLASLt")
 parser.add_argument("--short", action="store_true", help="a part of the standard shapes, of every kind of work some")
 parser.add_argument("--list", action="store_true", help="print the standard shapes and stop")
 parser.add_argument("shapes", nargs="*")
