@@ -87,6 +87,8 @@ const Kernels& kernels() {
       {"attention_project", on_host(attention_check::attention_project)},
       {"attention_samples", on_host(attention_check::attention_samples)},
       {"attention_backward_queries", on_host(attention_backward_check::attention_backward_queries)},
+      {"attention_backward_clear", on_host(attention_backward_check::attention_backward_clear)},
+      {"attention_backward_special", on_host(attention_backward_check::attention_backward_special)},
       {"attention_backward_facts", on_host(attention_backward_check::attention_backward_facts)},
       {"attention_backward_keys", on_host(attention_backward_check::attention_backward_keys)},
       {"attention_backward_samples", on_host(attention_backward_check::attention_backward_samples)},

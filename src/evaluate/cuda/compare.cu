@@ -24,10 +24,12 @@ struct Compared {
 };
 
 // |error| / allowed; infinite for a NaN or an infinity that is not expected. An infinity is right where a value within
-// the bound rounds to it in the element type. A negative `allowed`: anything that is not finite is right.
+// the bound rounds to it in the element type. A negative `allowed`: anything that is not finite is right; an infinite
+// one for a finite number: anything at all.
 __device__ inline double error_ratio(double got, double expected, double allowed, i64 type) {
   const double kInf = __longlong_as_double(0x7ff0000000000000ll);
   if (allowed < 0) return isfinite(got) ? kInf : 0.0;
+  if (isinf(allowed) && isfinite(expected)) return 0.0;
   if (isnan(expected)) return isnan(got) ? 0.0 : kInf;
   if (isinf(got)) {
     const double reach = got > 0 ? expected + allowed : -(expected - allowed);

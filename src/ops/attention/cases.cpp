@@ -141,14 +141,14 @@ std::vector<record::Case> cases(CaseSet set, Backend backend) {
 // Lengths vary. For a reduced case one group of heads of one sequence stays: the work of a run is bounded.
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed) {
   constexpr std::size_t kSizes[] = {kQLen, kKLen};
-  record::Case other = vary_sizes(problem, kSizes, 16, variation, seed);
+  const Shape own = shape_of(problem);
+  record::Case other = vary_sizes(problem, kSizes, own.dim + own.v_dim > 256 ? 8 : 16, variation, seed);
   if (variation == Variation::kReduced || variation == Variation::kAlignedReduced) {
-    const Shape s = shape_of(problem);
-    if (s.kv_heads > 0) {
-      other.set("heads", std::to_string(s.heads / s.kv_heads));
+    if (own.kv_heads > 0) {
+      other.set("heads", std::to_string(own.heads / own.kv_heads));
       other.set("kv_heads", "1");
     }
-    if (s.batch > 1) other.set("batch", "1");
+    if (own.batch > 1) other.set("batch", "1");
   }
   return other;
 }

@@ -78,6 +78,20 @@ __device__ inline RowOfScores scores_of_row(const Call& call, const Place& at, c
   return row;
 }
 
+// Whether keys that a row does not see, but a tile may multiply its zero weights with, hold a value of a column that is
+// not finite: by the contract the row may be NaN there.
+__device__ inline bool meets_special(const Call& call, const Place& at, const Span& keys, i64 column) {
+  constexpr i64 kReach = 320;
+  const auto special = [&](i64 first, i64 end) {
+    bool any = false;
+    for (i64 j = max(first, 0ll); j < min(end, call.k_len); ++j) {
+      any = any || !isfinite(load(call.v, key_row(call, at.batch, j, at.kv_head), column));
+    }
+    return any;
+  };
+  return special(keys.first - kReach, keys.first) || special(keys.end, keys.end + kReach);
+}
+
 // By a block: thread c has column c of the row of O.
 __device__ inline Element element_of_row(const Call& call, const Place& at, const Span& keys, const RowOfScores& row,
                                          RowMemory& memory) {
@@ -111,6 +125,9 @@ __device__ inline Element element_of_row(const Call& call, const Place& at, cons
     }
   }
   if (!isfinite(sum)) magnitude = squares = values = lost = of_steps = 0;
+  if (isfinite(sum) && column < call.v.columns && meets_special(call, at, keys, column)) {
+    return {sum, infinity(), infinity(), 0};
+  }
   const double relative = r + 2 * row.error + 8 * kUnit * sqrt(static_cast<double>(max(call.k_len, 1ll)));
   const double bound = relative * magnitude + fmax(kNormal * row.unit, least_step / 2) * values;
   const double half = half_ulp(type, isfinite(sum) ? fabs(sum) + bound : 0.0);

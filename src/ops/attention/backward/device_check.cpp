@@ -26,6 +26,9 @@ struct BackwardQueries {
   double *q_products, *d_o_products, *d_o_square, *d_o_most, *delta, *delta_variance, *score_variance, *sums,
       *variances;
 };
+struct SpecialHeads {
+  double *queries, *keys;
+};
 constexpr std::int64_t kFacts = 6;  // numbers of QueryFacts
 
 BackwardCall call_of(const Problem& problem, const Arguments& arguments) {
@@ -36,13 +39,17 @@ BackwardCall call_of(const Problem& problem, const Arguments& arguments) {
 // The numbers of a projection, or the facts of a reference: the larger of the two.
 struct Layout {
   explicit Layout(const attention::Shape& s)
-      : queries(s.batch * s.q_len * s.heads), keys(s.batch * s.k_len * s.kv_heads), heads(s.batch * s.kv_heads) {}
-  std::int64_t queries, keys, heads;
+      : queries(s.batch * s.q_len * s.heads),
+        keys(s.batch * s.k_len * s.kv_heads),
+        heads(s.batch * s.kv_heads),
+        query_heads(s.batch * s.heads) {}
+  std::int64_t queries, keys, heads, query_heads;
 
+  [[nodiscard]] std::int64_t of_specials() const { return query_heads + heads; }
   [[nodiscard]] std::int64_t of_keys() const { return (kCheckLanes + 4) * keys + 2 * heads; }
   [[nodiscard]] std::size_t bytes() const {
     const std::int64_t projection = of_keys() + (3 * kCheckLanes + 6) * queries;
-    return static_cast<std::size_t>(std::max(projection, kFacts * queries)) * sizeof(double);
+    return static_cast<std::size_t>(std::max(projection, of_specials() + kFacts * queries)) * sizeof(double);
   }
   [[nodiscard]] BackwardKeys keys_in(double* at) const {
     double* const rows = at + kCheckLanes * keys;
@@ -81,15 +88,28 @@ std::vector<CheckLaunch> project(const DeviceCheck::ProjectionRequest& request) 
 
 std::vector<CheckLaunch> rows_of_reference(const DeviceCheck::ReferenceRequest& request) {
   const BackwardCall call = call_of(request.problem, {request.operands, request.scalars});
+  const Layout layout(attention::shape_of(request.problem));
+  auto* const scratch = static_cast<double*>(request.scratch);
   const Argument operands = words_of(call), first = CheckLaunch::number(request.first),
-                 count = CheckLaunch::number(request.count), arrays = attention::arrays_of(request);
+                 count = CheckLaunch::number(request.count), arrays = attention::arrays_of(request),
+                 special = words_of(SpecialHeads{scratch, scratch + layout.query_heads}),
+                 facts = CheckLaunch::pointer(scratch + layout.of_specials());
+  std::vector<CheckLaunch> launches = {
+      check_launch("attention_backward_clear", 1,
+                   {special, CheckLaunch::number(layout.query_heads), CheckLaunch::number(layout.heads)}),
+      check_launch("attention_backward_special", (layout.queries + layout.keys) / kCheckWarps + 1,
+                   {operands, special})};
   const std::string& output = request.problem.operands[request.output].name;
-  if (output == "d_q")
-    return {check_launch("attention_backward_queries", request.count, {operands, first, count, arrays})};
-  const Argument facts = CheckLaunch::pointer(request.scratch);
-  return {check_launch("attention_backward_facts", call.forward.q.rows, {operands, facts}),
-          check_launch("attention_backward_keys", request.count,
-                       {operands, facts, CheckLaunch::number(output == "d_v" ? 1 : 0), first, count, arrays})};
+  if (output == "d_q") {
+    launches.push_back(
+        check_launch("attention_backward_queries", request.count, {operands, special, first, count, arrays}));
+    return launches;
+  }
+  launches.push_back(check_launch("attention_backward_facts", layout.queries, {operands, facts}));
+  launches.push_back(
+      check_launch("attention_backward_keys", request.count,
+                   {operands, special, facts, CheckLaunch::number(output == "d_v" ? 1 : 0), first, count, arrays}));
+  return launches;
 }
 
 }  // namespace

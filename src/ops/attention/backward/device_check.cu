@@ -3,6 +3,7 @@
 //   attention_backward_project   every row of dQ, dK and dV under four secret sign vectors, as in dk r = scale sum_i
 //                                ds_i (q_i r): scores and dO V^T are made again in fp32, tile by tile, the rest in fp64
 //   attention_backward_samples   rows of dQ at secret places, element by element, in fp64 throughout
+//   attention_backward_special   which heads hold what is not finite, and
 //   attention_backward_facts     what the rows of a query have in common, for
 //   attention_backward_queries   every element of dQ, and
 //   attention_backward_keys      of dK or dV with what it may be off by, as ops/attention/backward/reference.cpp has
@@ -16,6 +17,11 @@ using namespace ridge::attention_check;
 struct BackwardCall {
   Call forward;
   Matrix d_o, d_q, d_k, d_v;
+};
+// Whether a head of a batch element has rows that are not finite: of q, o, dO or the log-sum-exp, and of k or v. Tiles
+// multiply zero weights with them, so that by the contract the gradients of the other side may be NaN.
+struct SpecialHeads {
+  double *queries, *keys;
 };
 
 // What a query's weights have in common.
@@ -91,9 +97,11 @@ struct PairFactors {
   }
 };
 
-__device__ inline GradientElement finish(const FactorSum& sum, double factor, i64 terms, i64 type) {
+// `special`: by the contract it may be anything.
+__device__ inline GradientElement finish(const FactorSum& sum, double factor, i64 terms, i64 type, bool special) {
   const double length = 8 * kUnit * sqrt(static_cast<double>(max(terms, 1ll)));
   const double value = factor * sum.value, size = fabs(value);
+  if (special && isfinite(value)) return {value, infinity(), infinity(), 0};
   const bool finite = isfinite(value) && isfinite(sum.error) && isfinite(sum.variance);
   const double bound = finite ? factor * (sum.error + length * sum.magnitude) : 0.0;
   const double half = half_ulp(type, isfinite(value) ? size + bound : 0.0);
@@ -157,7 +165,7 @@ __device__ inline void read_query(const BackwardCall& call, i64 row, PairMemory&
 
 // By a block: thread c has column c of a row of dQ.
 __device__ inline GradientElement query_element(const BackwardCall& call, const Place& at, const Span& keys,
-                                                const QueryFacts& facts, PairMemory& memory) {
+                                                const QueryFacts& facts, bool special, PairMemory& memory) {
   const Call& f = call.forward;
   const Rounding rounding(f.q.type);
   const i64 column = threadIdx.x;
@@ -184,7 +192,7 @@ __device__ inline GradientElement query_element(const BackwardCall& call, const 
   }
   // Errors that all keys of a query have in common.
   sum.variance += sum.value * sum.value * facts.score_variance + weighted * weighted * facts.delta_variance;
-  return finish(sum, f.scale, f.k_len, f.q.type);
+  return finish(sum, f.scale, f.k_len, f.q.type, special);
 }
 
 // ---- Projections
@@ -234,16 +242,47 @@ __device__ inline void judge_row(const Matrix& found, i64 row, u64 seed, const d
   }
 }
 
+// Nothing special; one block.
+extern "C" __global__ void attention_backward_clear(SpecialHeads special, i64 queries, i64 keys) {
+  for (i64 i = threadIdx.x; i < queries; i += blockDim.x) special.queries[i] = 0;
+  for (i64 i = threadIdx.x; i < keys; i += blockDim.x) special.keys[i] = 0;
+}
+
+// Heads with rows that are not finite; a warp for each row of q, and of k.
+extern "C" __global__ void __launch_bounds__(256) attention_backward_special(BackwardCall call, SpecialHeads special) {
+  const Call& f = call.forward;
+  const i64 lane_of_warp = threadIdx.x % 32;
+  const auto finite = [&](const Matrix& x, i64 row) {
+    bool all = true;
+    for (i64 c = lane_of_warp; c < x.columns; c += 32) all = all && isfinite(load(x, row, c));
+    return all;
+  };
+  for (i64 unit = blockIdx.x * static_cast<i64>(kWarps) + threadIdx.x / 32; unit < f.q.rows + f.k.rows;
+       unit += gridDim.x * static_cast<i64>(kWarps)) {
+    if (unit < f.q.rows) {
+      const Place at = place_of_row(f, unit);
+      const bool sum = load(f.log_sum_exp, at.batch * f.heads + at.head, at.query) < infinity();
+      if (sum && finite(f.q, unit) && finite(f.o, unit) && finite(call.d_o, unit)) continue;
+      special.queries[at.batch * f.heads + at.head] = 1;
+    } else {
+      const i64 row = unit - f.q.rows;
+      if (finite(f.k, row) && finite(f.v, row)) continue;
+      special.keys[row / f.kv_heads / f.k_len * f.kv_heads + row % f.kv_heads] = 1;
+    }
+  }
+}
+
 // Rows `first` .. `first` + `count` of dQ; a block for each.
 extern "C" __global__ void __launch_bounds__(256, 1)
-    attention_backward_queries(BackwardCall call, i64 first, i64 count, GradientArrays to) {
+    attention_backward_queries(BackwardCall call, SpecialHeads special, i64 first, i64 count, GradientArrays to) {
   __shared__ PairMemory memory;
   for (i64 row = blockIdx.x; row < count; row += gridDim.x) {
     const Place at = place_of_row(call.forward, first + row);
     const Span keys = keys_of(call.forward, at.query);
     read_query(call, first + row, memory);
     const QueryFacts facts = facts_of(call, at, keys, memory);
-    const GradientElement element = query_element(call, at, keys, facts, memory);
+    const bool spoilt = special.keys[at.batch * call.forward.kv_heads + at.kv_head] != 0;
+    const GradientElement element = query_element(call, at, keys, facts, spoilt, memory);
     if (threadIdx.x < call.d_q.columns) to.put(row * call.d_q.columns + threadIdx.x, element);
   }
 }
@@ -261,8 +300,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) attention_backward_facts(Ba
 
 // Rows `first` .. `first` + `count` of dV, or of dK; a block for each, thread c has column c.
 extern "C" __global__ void __launch_bounds__(256, 1)
-    attention_backward_keys(BackwardCall call, const QueryFacts* facts, i64 of_values, i64 first, i64 count,
-                            GradientArrays to) {
+    attention_backward_keys(BackwardCall call, SpecialHeads special, const QueryFacts* facts, i64 of_values, i64 first,
+                            i64 count, GradientArrays to) {
   __shared__ PairMemory memory;
   const Call& f = call.forward;
   const Rounding rounding(f.q.type);
@@ -276,7 +315,9 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     read_row(f.k, first + row, memory.x);
     read_row(f.v, first + row, memory.y);
     FactorSum sum;
+    bool spoilt = false;
     for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+      spoilt = spoilt || special.queries[batch * f.heads + head] != 0;
       for (i64 begin = queries.first; begin < queries.end; begin += kThreads) {
         __syncthreads();
         if (begin + threadIdx.x < queries.end) {
@@ -294,7 +335,8 @@ extern "C" __global__ void __launch_bounds__(256, 1)
       }
     }
     if (column < other.columns) {
-      to.put(row * other.columns + column, finish(sum, of_values != 0 ? 1.0 : f.scale, f.q_len * group, f.q.type));
+      to.put(row * other.columns + column,
+             finish(sum, of_values != 0 ? 1.0 : f.scale, f.q_len * group, f.q.type, spoilt));
     }
   }
 }
@@ -310,7 +352,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     const Span keys = keys_of(call.forward, at.query);
     read_query(call, row, memory);
     const QueryFacts facts = facts_of(call, at, keys, memory);
-    const GradientElement want = query_element(call, at, keys, facts, memory);
+    const GradientElement want = query_element(call, at, keys, facts, false, memory);
     if (threadIdx.x >= call.d_q.columns) continue;
     const double error = fabs(load(call.d_q, row, threadIdx.x) - want.value);
     if (!isfinite(error)) {
