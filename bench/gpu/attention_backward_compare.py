@@ -7,7 +7,7 @@ Takes the builds below from --cubins, or compiles the two kernels of src/ops/att
 the driver: prepare, the kernel, finish. Every timed call is one backward pass on random normal data, with the L2 displaced before it,
 between two events; contenders change places from round to round, the median counts. FLOP: 5 x pairs of a query and a key x (dim + dim of v) x
 heads, 2.5 times those of the forward, half of them when causal. Writes OUT/attention-backward.json (with every sample) and .csv. A deterministic contender carries
-`_ordered` in its name. Exit status 1 on a wrong result, 77 without PyTorch or a Hopper GPU. `compile FOLDER` only compiles.
+`_ordered` in its name; BUILD@MACRO=VALUE is a build with another value of a macro. Exit status 1 on a wrong result, 77 without PyTorch or a Hopper GPU. `compile FOLDER` only compiles.
 """
 import argparse
 import concurrent.futures
@@ -60,8 +60,10 @@ def compile_builds(root, names, folder):
     folder.mkdir(parents=True, exist_ok=True)
 
     def compile_one(name):
-        _, _, causal, dtype, more = BUILDS[name]
+        build, _, changed = name.partition("@")
+        _, _, causal, dtype, more = BUILDS[build]
         defines = {"TYPE": dtype, "CAUSAL": causal, "WINDOW": 0, "PACKED": 0, "ORDERED": 0, **more}
+        defines |= dict(one.split("=") for one in changed.split("@") if one)
         source = WIDE_SOURCE if "QUERY_DIM" in more else SOURCE
         command = [NVCC, "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-std=c++20", "-lineinfo", "-Xptxas", "-v", "-o",
                    str(folder / f"backward_{name}.cubin"), str(root / source)]
