@@ -329,7 +329,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::kSideThreads)
     ridge_attention_backward_prepare(const ridge::cuda::AttentionBackwardView view) {
   using namespace ridge::cuda;
   using C = Config;
-  constexpr u32 kLanes = C::kValueDim / 8;  // per row
+  constexpr u32 kLanes = C::kValueDim <= 64 ? 8 : C::kValueDim <= 128 ? 16 : 32;  // per row
   const u32 block = blockIdx.x, flat_head = blockIdx.y;
   const u32 batch = flat_head / view.heads, head = flat_head - batch * view.heads;
   const u64 at = static_cast<u64>(flat_head) * view.q_blocks + block;
