@@ -245,6 +245,36 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       }
     }
   }
+  if (op.name.starts_with("route")) {
+    // Parts of a warp of every width, 8 to 32 experts of a lane, and rows in shared memory.
+    for (const char* size :
+         {"tokens=500 experts=256 top=8", "tokens=3000 experts=8 top=2", "tokens=90 experts=500 top=8",
+          "tokens=40 experts=1024 top=64", "tokens=9 experts=4096 top=9"}) {
+      for (const char* more :
+           {"renormalize=1", "dtype=f32", "score=sigmoid dtype=f16 renormalize=1", "order=top_first"}) {
+        add(fmt::format("{} {}", size, more));
+        if (op.name == "route") add(fmt::format("{} {} bias=1", size, more));
+      }
+    }
+  }
+  if (op.name == "route") {
+    // Groups of one lane, of several, of as many experts as no lane holds, and more groups than a warp has lanes.
+    for (const char* size :
+         {"tokens=300 experts=256 top=8 groups=8 group_top=4", "tokens=90 experts=160 top=6 groups=8 group_top=3",
+          "tokens=40 experts=512 top=8 groups=8 group_top=3", "tokens=40 experts=120 top=5 groups=3 group_top=2",
+          "tokens=9 experts=512 top=8 groups=64 group_top=5"}) {
+      for (const char* more : {"score=sigmoid bias=1 renormalize=1", "dtype=f32", "order=top_first dtype=f16"}) {
+        add(fmt::format("{} {}", size, more));
+      }
+    }
+  }
+  if (op.name == "expert_order") {
+    // One run and many, few experts with very many choices, more experts than threads.
+    for (const char* size : {"tokens=20000 experts=256 top=8", "tokens=70000 experts=3 top=1",
+                             "tokens=9000 experts=4096 top=2", "tokens=2000 experts=700 top=11"}) {
+      for (const char* more : {"align=1", "align=128"}) add(fmt::format("{} {}", size, more));
+    }
+  }
   if (op.name == "grouped_gemm") {
     // Around tiles and stages, groups of all sizes, more tiles than multiprocessors.
     for (const char* size :
@@ -353,7 +383,7 @@ std::vector<ops::Problem> gpu_problems_in_configurations(const Row& row, const g
   const auto begins = [&](const char* name) { return row.op->name.starts_with(name); };
   const bool in_all = begins("rmsnorm") || begins("cross_entropy") || begins("rope") || begins("grouped_gemm") ||
                       begins("layernorm") || begins("activation") || begins("adamw") || begins("softmax") ||
-                      begins("embedding") || begins("symmetric") || begins("combine");
+                      begins("embedding") || begins("symmetric") || begins("combine") || begins("expert_order");
   if (!in_all || !row.implementation->promising) return problems;
   const std::size_t all = problems.size();
   for (std::size_t i = check_problems(*row.op).size(); i < all; ++i) {
