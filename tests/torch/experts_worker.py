@@ -75,6 +75,19 @@ def check(rank, ranks, sizes, dtype=torch.float32, floor=SAME, skew=False, **for
     assert torch.equal(again.y, found.y)
 
 
+def check_capacity(rank, ranks):
+    """Choices without room stay at home: a rank's capacity is of its own tokens, as if these were all of one process."""
+    whole, own = layers(rank, ranks, torch.float32, capacity_factor=0.6, shared=16)
+    x = torch.randn(20 + 17 * rank, HIDDEN, generator=processes.generator(9 + rank))
+    found, want = own(x).y, whole(x).y
+    testing.assert_snr(want.double(), found.double(), SAME)
+    found.square().sum().backward()
+    want.square().sum().backward()
+    for name in ("gate_up", "down"):
+        gradient = everywhere(getattr(whole, name).weight.grad).chunk(ranks)[rank]
+        testing.assert_snr(gradient.double(), getattr(own, name).weight.grad.double(), SAME)
+
+
 def check_bits(rank, ranks):
     """A NaN of one rank's token is in its own result alone."""
     _, own = layers(rank, ranks, torch.bfloat16)
@@ -127,6 +140,7 @@ def main():
     check(rank, ranks, [0, 0])
     check(rank, ranks, [25, 31], skew=True)
     check(rank, ranks, [64, 33], torch.bfloat16, 34, renormalize=True)
+    check_capacity(rank, ranks)
     check_bits(rank, ranks)
     check_sharded(rank, ranks)
     check_copies(rank, ranks)
