@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 
 #include "numerics/convert.h"
@@ -355,6 +356,21 @@ TEST_F(AttentionCheck, SeesALogSumExpOfOtherScores) {
   EXPECT_GT(projection(), 1.0);
 }
 
+// A value that is not finite may reach, as a NaN, rows that do not see its key, in its column, and no others.
+TEST_F(AttentionCheck, LetsAValueThatIsNotFiniteSpreadInItsColumn) {
+  prepare("attention heads=1 kv_heads=1 q_len=900 k_len=900 dim=8 mask=causal", Family::kNormal);
+  std::vector<double> v = values("v");
+  v[600 * 8 + 3] = std::numeric_limits<double>::quiet_NaN();
+  assign("v", v);
+  const Reference found = reference(*problem_.position("o"));
+  const auto open = [&](std::size_t row, std::size_t column) { return std::isinf(found.allowed[row * 8 + column]); };
+  EXPECT_TRUE(open(599, 3));
+  EXPECT_TRUE(open(280, 3));
+  EXPECT_FALSE(open(279, 3));
+  EXPECT_FALSE(open(599, 2));
+  EXPECT_TRUE(std::isnan(found.value[600 * 8 + 3]));
+}
+
 // Each row by itself is within its limit; all of them together are not.
 TEST_F(AttentionCheck, SeesErrorsThatAreTooLargeOnAverage) {
   prepare(kCase, Family::kNormal);
@@ -408,6 +424,20 @@ TEST_F(AttentionBackwardCheck, SeesQueriesThatAreMissingInTheSumsOfKeys) {
     });
     EXPECT_GT(projection(), 1.0) << output;
   }
+}
+
+TEST_F(AttentionBackwardCheck, LetsAQueryThatIsNotFiniteSpreadToTheKeysOfItsHead) {
+  prepare(kCase, Family::kNormal);
+  std::vector<double> q = values("q");
+  q[5 * 4 * 32 + 2 * 32] = std::numeric_limits<double>::infinity();  // of the second head of k and v
+  assign("q", q);
+  const Reference d_k = reference(*problem_.position("d_k")), d_q = reference(*problem_.position("d_q"));
+  const auto last_key = [&](std::size_t head) {
+    return d_k.allowed[(139 * 2 + head) * 32];
+  };  // which query 5 does not see
+  EXPECT_TRUE(std::isinf(last_key(1)));
+  EXPECT_FALSE(std::isinf(last_key(0)));
+  EXPECT_FALSE(std::isinf(d_q.allowed[139 * 4 * 32 + 2 * 32]));
 }
 
 TEST_F(AttentionBackwardCheck, SeesAStaleLogSumExpAndAStaleOutput) {
