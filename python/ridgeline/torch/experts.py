@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from . import exchange
 from ._recipe import RecipeLike, describe
-from .grouped import _recipe_of, fp8_grouped_linear
+from .grouped import fp8_grouped_linear, recipe_of
 from .modules import Linear, _main_grad
 from .ops import autocast, grouped_gemm, swiglu
 from .precision import in_force
@@ -41,7 +41,7 @@ class GroupedLinear(torch.nn.Module):
         super().__init__()
         _at_least_one("GroupedLinear", num_experts=num_experts, in_features=in_features, out_features=out_features)
         self.num_experts, self.in_features, self.out_features = num_experts, in_features, out_features
-        self.recipe = None if recipe is None else _recipe_of(recipe)
+        self.recipe = None if recipe is None else recipe_of(recipe)
         self.weight = torch.nn.Parameter(torch.empty(num_experts, out_features, in_features, device=device, dtype=dtype))
         self.reset_parameters()
 

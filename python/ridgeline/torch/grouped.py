@@ -171,6 +171,11 @@ def _configs_of(given: RecipeLike) -> Configs:
     return configs
 
 
+def recipe_of(given: RecipeLike) -> Recipe:
+    """Of products of groups; ValueError for one that they do not have."""
+    return Recipe(*_configs_of(given))
+
+
 def fp8_grouped_linear(
     x: torch.Tensor,
     weight: torch.Tensor,
