@@ -218,8 +218,7 @@ struct Config : GemmBuild {
   static constexpr bool kAlongSums = RIDGE_ALONG_SUMS != 0, kWideOffsets = RIDGE_WIDE_OFFSETS != 0;
   static constexpr u32 kBlockM = RIDGE_BLOCK_M, kBlockN = RIDGE_BLOCK_N, kStages = RIDGE_STAGES;
   static constexpr u32 kInstructionN = RIDGE_INSTRUCTION_N, kParts = RIDGE_PARTS;
-  [[maybe_unused]] static constexpr u32 kClusterM = 1;
-  static constexpr u32 kClusterBlocks = 1;
+  static constexpr u32 kClusterM = 1, kClusterBlocks = kClusterM;
   static constexpr u32 kSlabBuffers = RIDGE_SLAB_BUFFERS;
   static constexpr u32 kConsumers = 2;  // warpgroups that multiply
   static constexpr u32 kThreads = (kConsumers + 1) * kWarpgroupThreads;
@@ -233,6 +232,9 @@ struct Config : GemmBuild {
   static constexpr u32 kScalesA = kBlockM + (kAlongSums ? 0 : 4), kScalesB = kAlongSums ? kBlockN : 0;
   static constexpr u32 kScaleBytes = (kScalesA + kScalesB) * 4;
   static constexpr u32 kRowsPerWarpgroup = kBlockM / kConsumers, kSubtiles = kRowsPerWarpgroup / 64;
+  // Scales of columns are read while the last sums are promoted; of rows before the first are, which with several
+  // groups of instructions is before the stage is let go of.
+  static constexpr bool kReadsScalesLast = kAlongSums || kSubtiles * kBlockN == kInstructionN;
 
   static_assert(kEightBit && kBlockK == 128, "8-bit operands with scales of 128");
   static_assert(kMajorA == Major::kK && kMajorB == Major::kK, "8-bit operands have K contiguous");
@@ -344,7 +346,11 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
         matrix_descriptor<C::kMajorA>(base + SharedLayout::kA + row_in_tile * kRowBytes, C::kBlockK * kRowBytes);
     const u64 first_b = matrix_descriptor<C::kMajorB>(base + SharedLayout::kB, C::kBlockK * kRowBytes);
     auto release = [&](u32 stage) {
-      __syncwarp();  // one lane lets go of scales that all lanes have read
+      // One lane lets go of scales that all lanes have read with ordinary loads. Where these come last, the machine
+      // code without a fence arrives while they are on their way. Beside warps whose stores fill the load-store unit,
+      // as those that clear C do, they were then late enough to find the scales of a later step.
+      if constexpr (C::kReadsScalesLast) fence_proxy_async_shared();
+      __syncwarp();
       if (lane == 0) barrier_arrive(ring.empty(stage));
     };
 

@@ -435,6 +435,10 @@ struct Config : GemmBuild {
 
   static constexpr u32 kRowsPerWarpgroup = kPingpong ? kBlockM : kBlockM / kConsumers;
   static constexpr u32 kSubtiles = kRowsPerWarpgroup / 64;
+  // Scales of columns are read while the last sums of a stage are promoted; of rows before the first are, which with
+  // several groups of instructions is before the stage is let go of.
+  static constexpr bool kReadsScalesLast =
+      kScaling == Scaling::kVector || (kScaling == Scaling::kBlock && kSubtiles * kBlockN == kInstructionN);
   static constexpr u32 kThreads = (kConsumers + 1) * kWarpgroupThreads;
   static constexpr u32 kWarpsPerTile = kPingpong ? 4 : 4 * kConsumers;
 
@@ -712,6 +716,8 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
                             (lane % C::kClusterM == place.in_m || lane / C::kClusterM == place.in_n);
     auto release = [&](u32 stage) {
       // One lane lets go of what all lanes have read with ordinary loads.
+      // Where these loads come last, the machine code without a fence arrives while they are on their way.
+      if constexpr (C::kReadsScalesLast) fence_proxy_async_shared();
       if constexpr (C::kScalesA) __syncwarp();
       if constexpr (!C::kMulticast) {
         if (lane == 0) barrier_arrive(ring.empty(stage));
