@@ -149,7 +149,7 @@ TEST(ExpertOrder, LaunchesFitAGpu) {
     ASSERT_EQ(plan->kernels.size(), 2u);
     EXPECT_EQ(plan->kernels[1].grid[0], one.blocks) << one.words;
     EXPECT_EQ(plan->kernels[1].shared_bytes, one.shared) << one.words;
-    EXPECT_EQ(plan->kernels[1].parameters.at(0).bytes, 88u) << "ExpertOrderParameters";
+    EXPECT_EQ(plan->kernels[1].parameters.at(0).bytes, 96u) << "ExpertOrderParameters";
   }
 }
 

@@ -19,7 +19,7 @@
 //           have. Vectors are contiguous. Aliasing: an output overlaps nothing else of the call.
 // Numerics  Whole numbers: there is one right result.
 // Same bits Always, whatever the number of threads.
-// Cost      No floating-point operation. experts once, every output once.
+// Cost      One operation for each choice. experts once, every output once.
 // Streams   As gemm's. Nothing is read by the host.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, an align that is none, with the
 //           values.

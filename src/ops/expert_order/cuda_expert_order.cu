@@ -1,11 +1,12 @@
-// A stable counting sort in two launches, without an atomic operation whose order shows. Blocks take runs of choices.
-// The first kernel counts those of each expert in its run. In the second each block adds up the counts of all runs and
-// those in front of its own, which makes the offsets, and the row of the first choice of its run for each expert; its
-// warps then take parts of the run in order, 32 choices at a time, whose places among those of one expert are found by
-// comparing the lanes of the warp. Every block has all offsets, so that no block waits for another.
+// A stable counting sort in two launches, without an atomic operation whose order shows. The choices are cut into runs.
+// The blocks of the first kernel count those of each expert in 8 runs (2 of many experts) and write what the runs in
+// front have of them, and the sum. In the second each block adds up the sums, which makes the offsets, and the row of
+// the first choice of its run for each expert; its warps then take parts of the run in order, 32 choices at a time,
+// whose places among those of one expert are found by votes on the bits of the expert. Every block has all offsets, so
+// that no block waits for another.
 //
-// Bound by latency up to some hundred thousand choices (the counts are read from the second-level cache, 128 times the
-// experts at most), then by the scattered writes of four bytes to tokens and choices.
+// Bound by latency up to some hundred thousand choices, then by the scattered writes of four bytes to tokens and
+// choices.
 
 // clang-format off
 /* ridge-tunables
@@ -22,6 +23,8 @@ max_registers = 64
 sass = [{ opcode = "STG" }]
 [define]
 RIDGE_WARPS = { value = "warps" }
+RIDGE_RUNS = { value = "counted_runs" }
+RIDGE_BITS = { value = "bits" }
 [configs]
 default = { }
 run2048 = { RUN = 2048 }
@@ -47,22 +50,36 @@ expression = "round_up(max(1, ceil_div(total, most_blocks)), 32 * warps)"
 [[value]]
 name = "blocks"
 expression = "max(1, ceil_div(total, run))"
+# Runs that a block counts.
+[[value]]
+name = "counted_runs"
+expression = "experts <= 1024 ? 8 : 2"
+[[value]]
+name = "counting"
+expression = "ceil_div(blocks, counted_runs)"
+# Of a number up to `experts`, which stands for none.
+[[value]]
+name = "bits"
+expression = "experts < 8 ? 3 : experts < 64 ? 6 : experts < 128 ? 7 : experts < 256 ? 8 : experts < 512 ? 9 : experts < 1024 ? 10 : 13"
 [[workspace]]
-name = "counts"
-bytes = "4 * blocks * experts"
+name = "before"
+bytes = "4 * counting * counted_runs * experts"
+[[workspace]]
+name = "sums"
+bytes = "4 * counting * experts"
 [[struct]]
 name = "parameters"
 members = [
   { operand = "experts" }, { operand = "offsets" }, { operand = "tokens" }, { operand = "rows" },
-  { operand = "choices" }, { workspace = "counts" }, { i64 = "experts_stride0" }, { i64 = "rows_stride0" },
+  { operand = "choices" }, { workspace = "before" }, { workspace = "sums" }, { i64 = "experts_stride0" }, { i64 = "rows_stride0" },
   { u32 = "total" }, { u32 = "experts" }, { u32 = "top" }, { u32 = "align" }, { u32 = "run" },
   { u32 = "tokens_shape0" },
 ]
 [[kernel]]
 symbol = "ridge_expert_count"
-grid = ["blocks"]
-block = [512]
-shared = "4 * experts"
+grid = ["counting"]
+block = [1024]
+shared = "4 * experts * counted_runs"
 args = [{ struct = "parameters" }]
 [[kernel]]
 symbol = "ridge_expert_place"
@@ -82,15 +99,17 @@ namespace ridge::cuda {
 struct ExpertOrderParameters {
   const i32* experts;
   i32 *offsets, *tokens, *rows, *choices;
-  u32* counts;  // of each run, one for each expert
+  u32* before;  // of each run and expert, the choices of the runs in front that the same block counts
+  u32* sums;    // of each block that counts and each expert
   i64 experts_stride, rows_stride;
   u32 total, count, top, align, run, places;
 };
 
 namespace {
 
-constexpr u32 kThreads = 512, kPlacing = RIDGE_WARPS;
+constexpr u32 kCounting = 1024, kThreads = 512, kPlacing = RIDGE_WARPS, kRuns = RIDGE_RUNS, kBits = RIDGE_BITS;
 constexpr u32 kAllWarps = kThreads / kWarpThreads;
+constexpr u32 kAhead = 4;  // choices of a thread whose experts it has in flight
 
 // A choice by its place: the token and which of its choices.
 struct Choice {
@@ -105,21 +124,47 @@ struct Choice {
   }
 };
 
+// Calls work(place, expert) for the choices from `first` on, kStep apart; with kTogether also behind the end, without
+// an expert, as long as a lane of the warp has one.
+template <u32 kStep, bool kTogether, class Work>
+__device__ __forceinline__ void each_choice(const ExpertOrderParameters& p, u32 first, u32 end, const Work& work) {
+  const u32 slack = kTogether ? threadIdx.x % kWarpThreads : 0;
+  for (; first - slack < end; first += kAhead * kStep) {
+    u32 experts[kAhead];
+#pragma unroll
+    for (u32 j = 0; j < kAhead; ++j) {
+      const u32 place = first + j * kStep;
+      experts[j] = place < end ? Choice(p, place).expert(p) : p.count;
+    }
+#pragma unroll
+    for (u32 j = 0; j < kAhead; ++j) {
+      if (first + j * kStep - slack < end) work(first + j * kStep, experts[j]);
+    }
+  }
+}
+
 __device__ __forceinline__ u32 end_of_run(const ExpertOrderParameters& p, u32 begin, u32 length) {
   return begin < p.total ? min(p.total - begin, length) + begin : begin;
 }
 
-__device__ __forceinline__ void count_run(const ExpertOrderParameters& p, u32* counts) {
+__device__ __forceinline__ void count_runs(const ExpertOrderParameters& p, u32* counts) {
   let_next_grid_start();
-  for (u32 e = threadIdx.x; e < p.count; e += kThreads) counts[e] = 0;
+  for (u32 i = threadIdx.x; i < p.count * kRuns; i += kCounting) counts[i] = 0;
   __syncthreads();
-  const u32 begin = blockIdx.x * p.run, end = end_of_run(p, begin, p.run);
-  for (u32 place = begin + threadIdx.x; place < end; place += kThreads) {
-    const u32 expert = Choice(p, place).expert(p);
-    if (expert < p.count) atomicAdd(counts + expert, 1u);
+  const u32 begin = blockIdx.x * kRuns * p.run, end = end_of_run(p, begin, kRuns * p.run);
+  each_choice<kCounting, false>(p, begin + threadIdx.x, end, [&](u32 place, u32 expert) {
+    if (expert < p.count) atomicAdd(counts + (place - begin) / p.run * p.count + expert, 1u);
+  });
+  __syncthreads();
+  for (u32 e = threadIdx.x; e < p.count; e += kCounting) {
+    u32 sum = 0;
+#pragma unroll
+    for (u32 r = 0; r < kRuns; ++r) {
+      p.before[(blockIdx.x * kRuns + r) * p.count + e] = sum;
+      sum += counts[r * p.count + e];
+    }
+    p.sums[blockIdx.x * p.count + e] = sum;
   }
-  __syncthreads();
-  for (u32 e = threadIdx.x; e < p.count; e += kThreads) p.counts[blockIdx.x * p.count + e] = counts[e];
 }
 
 // In shared memory, a number for each expert: how many choices there are; where its rows begin, at first how many
@@ -148,30 +193,30 @@ __device__ __forceinline__ void count_parts(const ExpertOrderParameters& p, cons
   __syncthreads();
   const Part part(p);
   u32* const own = t.parts + threadIdx.x / kWarpThreads * p.count;
-  for (u32 place = part.begin + threadIdx.x % kWarpThreads; place < part.end; place += kWarpThreads) {
-    const u32 expert = Choice(p, place).expert(p);
+  each_choice<kWarpThreads, false>(p, part.begin + threadIdx.x % kWarpThreads, part.end, [&](u32, u32 expert) {
     if (expert < p.count) atomicAdd(own + expert, 1u);
-  }
+  });
 }
 
-// Where there are fewer experts than threads, several threads share the runs.
-__device__ __forceinline__ void add_up_runs(const ExpertOrderParameters& p, const Tables& t) {
-  constexpr u32 kAhead = 16;
+// Where there are fewer experts than threads, several threads share the sums.
+__device__ __forceinline__ void add_up_sums(const ExpertOrderParameters& p, const Tables& t) {
+  constexpr u32 kLoads = 16;
+  const u32 counting = (gridDim.x + kRuns - 1) / kRuns, own = blockIdx.x / kRuns;
   const u32 shares = max(1u, kThreads / p.count);
   for (u32 i = threadIdx.x; i < p.count * shares; i += kThreads) {
     const u32 share = i / p.count, expert = i - share * p.count;
-    u32 all = 0, before = 0;
-    for (u32 first = share; first < gridDim.x; first += kAhead * shares) {
-      u32 counts[kAhead];
+    u32 all = 0, before = share == 0 ? p.before[blockIdx.x * p.count + expert] : 0;
+    for (u32 first = share; first < counting; first += kLoads * shares) {
+      u32 sums[kLoads];
 #pragma unroll
-      for (u32 j = 0; j < kAhead; ++j) {
-        const u32 run = first + j * shares;
-        counts[j] = run < gridDim.x ? p.counts[run * p.count + expert] : 0;
+      for (u32 j = 0; j < kLoads; ++j) {
+        const u32 block = first + j * shares;
+        sums[j] = block < counting ? p.sums[block * p.count + expert] : 0;
       }
 #pragma unroll
-      for (u32 j = 0; j < kAhead; ++j) {
-        all += counts[j];
-        before += first + j * shares < blockIdx.x ? counts[j] : 0;
+      for (u32 j = 0; j < kLoads; ++j) {
+        all += sums[j];
+        before += first + j * shares < own ? sums[j] : 0;
       }
     }
     atomicAdd(t.totals + expert, all);
@@ -205,10 +250,13 @@ __device__ __forceinline__ u32 find_rows(const ExpertOrderParameters& p, const T
   for (u32 e = first; e < last; ++e) {
     u32 next = row + t.starts[e];
     t.starts[e] = row;
+    u32 counts[kPlacing];
+#pragma unroll
+    for (u32 w = 0; w < kPlacing; ++w) counts[w] = t.parts[w * p.count + e];
+#pragma unroll
     for (u32 w = 0; w < kPlacing; ++w) {
-      const u32 count = t.parts[w * p.count + e];
       t.parts[w * p.count + e] = next;
-      next += count;
+      next += counts[w];
     }
     row += room(e);
   }
@@ -216,27 +264,34 @@ __device__ __forceinline__ u32 find_rows(const ExpertOrderParameters& p, const T
   return end;
 }
 
+// The lanes of this warp with the same number below 2^kBits.
+__device__ __forceinline__ u32 lanes_like(u32 number) {
+  u32 alike = ~0u;
+#pragma unroll
+  for (u32 b = 0; b < kBits; ++b) {
+    const bool is_set = (number >> b & 1u) != 0;
+    const u32 votes = __ballot_sync(~0u, is_set ? 1 : 0);
+    alike &= is_set ? votes : ~votes;
+  }
+  return alike;
+}
+
 __device__ __forceinline__ void place_part(const ExpertOrderParameters& p, const Tables& t) {
   const Part part(p);
   const u32 lane = threadIdx.x % kWarpThreads;
   u32* const next = t.parts + threadIdx.x / kWarpThreads * p.count;
-  for (u32 first = part.begin; first < part.end; first += kWarpThreads) {
-    const u32 place = first + lane;
-    const Choice choice(p, place);
-    const u32 expert = place < part.end ? choice.expert(p) : p.count;
-    const u32 alike = __match_any_sync(~0u, expert);
+  each_choice<kWarpThreads, true>(p, part.begin + lane, part.end, [&](u32 place, u32 expert) {
+    const u32 alike = lanes_like(expert);
     const u32 rank = static_cast<u32>(__popc(alike & ((1u << lane) - 1)));
     const bool any = expert < p.count;
     const u32 row = any ? next[expert] + rank : 0;
     __syncwarp();
     if (any && rank == 0) next[expert] = row + static_cast<u32>(__popc(alike));
     __syncwarp();
-    if (place >= part.end) continue;
-    p.rows[choice.token * p.rows_stride + choice.k] = any ? static_cast<i32>(row) : -1;
-    if (!any) continue;
-    p.tokens[row] = static_cast<i32>(choice.token);
-    p.choices[row] = static_cast<i32>(place);
-  }
+    const Choice choice(p, place);
+    if (place < part.end) p.rows[choice.token * p.rows_stride + choice.k] = any ? static_cast<i32>(row) : -1;
+    if (any) p.tokens[row] = static_cast<i32>(choice.token), p.choices[row] = static_cast<i32>(place);
+  });
 }
 
 // Offsets, and the rows that have no choice; each block its share.
@@ -257,7 +312,7 @@ __device__ __forceinline__ void place_run(const ExpertOrderParameters& p, u32* m
   const Tables tables(memory, p.count);
   count_parts(p, tables);
   wait_for_prior_grid();
-  add_up_runs(p, tables);
+  add_up_sums(p, tables);
   __syncthreads();
   const u32 end = find_rows(p, tables);
   place_part(p, tables);
@@ -267,9 +322,9 @@ __device__ __forceinline__ void place_run(const ExpertOrderParameters& p, u32* m
 }  // namespace
 }  // namespace ridge::cuda
 
-extern "C" __global__ void __launch_bounds__(512) ridge_expert_count(const ridge::cuda::ExpertOrderParameters p) {
+extern "C" __global__ void __launch_bounds__(1024) ridge_expert_count(const ridge::cuda::ExpertOrderParameters p) {
   extern __shared__ ridge::cuda::u32 memory[];
-  ridge::cuda::count_run(p, memory);
+  ridge::cuda::count_runs(p, memory);
 }
 extern "C" __global__ void __launch_bounds__(512) ridge_expert_place(const ridge::cuda::ExpertOrderParameters p) {
   extern __shared__ ridge::cuda::u32 memory[];
