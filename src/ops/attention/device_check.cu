@@ -124,6 +124,7 @@ __device__ inline Element element_of_row(const Call& call, const Place& at, cons
       }
     }
   }
+  if (isinf(sum)) return {sum, -1.0, infinity(), 0};  // a weight that a kernel rounds to zero makes a NaN of it
   if (!isfinite(sum)) magnitude = squares = values = lost = of_steps = 0;
   if (isfinite(sum) && column < call.v.columns && meets_special(call, at, keys, column)) {
     return {sum, infinity(), infinity(), 0};

@@ -7,12 +7,12 @@
 // computes dQ = dS K. Two keep the gradients: of 128 keys each those of 64 (RIDGE_BLOCK_N 128, dims 192 and 128), or of
 // 64 keys one dV and one dK (RIDGE_BLOCK_N 64, dims 192 and 256). Nothing is computed twice, and while the first one
 // works on weights the matrix unit has the products of the other two. dQ leaves in parts of 64 x 64, by a bulk add into
-// fp32 memory, which takes longer than the products of dQ: with 64 keys the last two parts leave during the next step.
+// fp32 memory.
 //
-// Registers a thread, 512 in all for the four warpgroups of a block: 24 the copying warps; scores and dP 64, over which
-// dQ is made (128 keys) or beside which two parts of it wait (64 keys), 104 or 168 in all; dK and dV 160 (128 keys), or
-// 128 for the one of 256 columns, 192 or 160 in all. Shared memory, KiB (dims 192/128 and 256): K 48, 32; V 32, 32; two
-// stages of Q 48, 64 and of dO 32, 64; P 16, 8; dS 16, 8; parts of dQ 32, 16: 224 both.
+// Registers a thread, 512 in all for the four warpgroups of a block: 24 the copying warps; scores, dP and two parts of
+// dQ in turns 64, and 104 or 168 in all; dK and dV 160 or 128, and 192 or 160 in all. Shared memory, KiB (dims 192/128
+// and 256): K 48, 32; V 32, 32; two stages of Q 48, 64 and of dO 32, 64; P 16, 8; dS 16, 8; parts of dQ 32, 16: 224
+// both.
 //
 // Heads of fewer columns cost what those of a build cost: the copy engine fills the columns that they lack with zeros
 // and stores none of them. Made for a thousand tokens and more; equal bits over runs with RIDGE_ORDERED, windows
@@ -229,10 +229,6 @@ args = [{ struct = "view" }]
 #include "../documents.cuh"
 #include "../spans.cuh"
 
-#ifndef RIDGE_AHEAD
-#define RIDGE_AHEAD 1
-#endif
-
 namespace ridge::cuda {
 namespace {
 
@@ -276,13 +272,6 @@ struct Config {
   static constexpr u32 kPartPieces = kSplitKeys ? 1 : 2;
   static constexpr u32 kPieceBytes = kPartBytes / kPartPieces;
   static constexpr u32 kPieceStages = 2;
-  // The last parts of a step leave during the next one, where registers hold them: the bulk add takes longer than the
-  // products of dQ.
-  static constexpr u32 kLateParts = kSplitKeys ? 0 : 2;
-  // Where they do not, the first scores of the next step are multiplied while the last part of dQ leaves, and dP is
-  // issued behind the log-sum-exps, because there are no registers for them beside it.
-  static constexpr bool kAhead = kSplitKeys && RIDGE_AHEAD != 0;
-  static constexpr bool kApart = kSplitKeys;
   static constexpr u32 kTurns = 1;
   static constexpr u32 kQueryPanels = 1;
   // Warps that read Q, and as many that read dO.
@@ -456,7 +445,7 @@ struct Scores {
   using QueryGradMma = Wgmma<64, C::kType, C::kType, Major::kMn, Major::kMn>;  // dQ = dS K
   static constexpr int kScores = 32;                                           // of 64 x 64 in a thread
   static constexpr int kChunks = 4;
-  static constexpr int kFactors = C::kSplitKeys ? 2 : 4;  // chunks whose factors are in registers
+  static constexpr int kFactors = 2;  // chunks whose factors are in registers
 
   const AttentionBackwardView& view;
   u32 base, warp_in_group, lane;
@@ -464,14 +453,12 @@ struct Scores {
 
   float s[kScores];  // S^T, then P^T in fp32
   float dp[kScores];
-  float late[2][C::kLateParts == 0 ? 1 : kScores];  // parts of dQ that leave during the next step
+  float dq[2][kScores];
   float factors[kFactors][4];
 
   // 64 keys (or values) times a block of queries (or of dO), both along the head's dimension.
   template <u32 kPanels>
   __device__ __forceinline__ static void issue_scores(float (&d)[kScores], u32 keys, u32 queries) {
-    // Descriptors are made where they are used: kept from step to step they would take registers that there are not.
-    if constexpr (C::kAhead) asm volatile("" : "+r"(keys), "+r"(queries));
     const u64 k = matrix_descriptor<Major::kK>(keys, 0);
     const u64 q = matrix_descriptor<Major::kK>(queries, 0);
     keep_in_registers(d);
@@ -486,16 +473,6 @@ struct Scores {
       }
     }
     wgmma_commit();
-  }
-
-  // S^T of 64 keys and the queries of step `of`.
-  __device__ __forceinline__ void issue_key_scores(u32 half, u32 of) {
-    issue_scores<C::kQueryDimPanels>(s, base + SharedLayout::kKeys + half * C::kScoreBytes, queries_at(base, of));
-  }
-
-  // dP^T of 64 keys and the queries of the step.
-  __device__ __forceinline__ void issue_value_scores(u32 half) {
-    issue_scores<C::kValueDimPanels>(dp, base + SharedLayout::kValues + half * C::kScoreBytes, grads_at(base, step));
   }
 
   // 64 columns of dQ = dS K, over all keys of the block.
@@ -537,47 +514,27 @@ struct Scores {
   // P and dS of 64 keys and the step's queries.
   __device__ __forceinline__ void hand_over(u32 half, const Walk& walk) {
     const u32 tile = base + half * C::kScoreBytes + warp_in_group * 16 * kRowBytes;
-    if constexpr (!C::kApart) load_first_factors(SharedLayout::kLogSums);
-    if (!C::kAhead || half != 0) issue_key_scores(half, step);
-    if constexpr (!C::kApart) issue_value_scores(half);
-    wgmma_wait<C::kApart ? 0 : 1>();
+    load_first_factors(SharedLayout::kLogSums);
+    issue_scores<C::kQueryDimPanels>(s, base + SharedLayout::kKeys + half * C::kScoreBytes, queries_at(base, step));
+    issue_scores<C::kValueDimPanels>(dp, base + SharedLayout::kValues + half * C::kScoreBytes, grads_at(base, step));
+    wgmma_wait<1>();
     keep_in_registers(s);
-    if (walk.masked()) {
-      // Found again where a block is masked: held from step to step it would take registers that there are not.
-      u32 own_lane = lane;
-      asm volatile("" : "+r"(own_lane));
-      mask_scores(s, view, walk, half, warp_in_group, own_lane);
-    }
-    if constexpr (C::kApart) load_first_factors(SharedLayout::kLogSums);
+    if (walk.masked()) mask_scores(s, view, walk, half, warp_in_group, lane);
+    barrier_wait(weight_ring(base).empty(half), step % 2 ^ 1u);
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         float& score = s[8 * chunk + i];
-        score = fmaf(score, view.scale_log2, -factors[chunk % kFactors][i / 4 * 2 + i % 2]);
+        score = exp2_approx(fmaf(score, view.scale_log2, -factors[chunk % kFactors][i / 4 * 2 + i % 2]));
       }
       load_factors(SharedLayout::kLogSums, chunk + kFactors);
-    }
-    // There are no registers for factors beside dP.
-    if constexpr (C::kApart) {
-      keep_in_registers(s);
-      issue_value_scores(half);
-    }
-#pragma unroll
-    for (int i = 0; i < kScores; ++i) s[i] = exp2_approx(s[i]);
-    // The branch in the wait keeps the compiler from moving exponentials behind it and between the stores, where they
-    // would no longer run under the product.
-    keep_in_registers(s);
-    barrier_wait(weight_ring(base).empty(half), step % 2 ^ 1u);
-#pragma unroll
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
       u32 x[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) x[i] = pack(s[8 * chunk + 2 * i], s[8 * chunk + 2 * i + 1]);
       store_chunk(x, tile + SharedLayout::kWeights, chunk);
     }
     handed_over(weight_ring(base).full(half));
-    if constexpr (C::kLateParts == 2) send_late_part<C::kParts - 2>();
     load_first_factors(SharedLayout::kDeltas);
     barrier_wait(score_grad_ring(base).empty(half), step % 2 ^ 1u);
     wgmma_wait<0>();
@@ -595,17 +552,16 @@ struct Scores {
       store_chunk(x, tile + SharedLayout::kScoreGrads, chunk);
     }
     handed_over(score_grad_ring(base).full(half));
-    if constexpr (C::kLateParts == 2) send_late_part<C::kParts - 1>();
   }
 
   // A finished part of dQ to the warp that adds it.
-  __device__ __forceinline__ void send_query_grad(const float (&d)[kScores], u32 part, u32 of) const {
+  __device__ __forceinline__ void send_query_grad(const float (&d)[kScores], u32 part) const {
     constexpr u32 kStores = 8 / C::kPartPieces;  // of 16 bytes
     const PieceRing ring = piece_ring(base);
     const u32 thread = warp_in_group * kWarpThreads + lane;
 #pragma unroll
     for (u32 piece = 0; piece < C::kPartPieces; ++piece) {
-      const u32 number = (of * C::kParts + part) * C::kPartPieces + piece, stage = number % C::kPieceStages;
+      const u32 number = (step * C::kParts + part) * C::kPartPieces + piece, stage = number % C::kPieceStages;
       barrier_wait(ring.empty(stage), number / C::kPieceStages % 2 ^ 1u);
       const u32 target = base + SharedLayout::kParts + stage * C::kPieceBytes + thread * 16;
       const float* const from = d + piece * kStores * 4;
@@ -619,84 +575,43 @@ struct Scores {
     }
   }
 
-  // Where a part of dQ is made: over the scores, which are done with, or where it stays for the next step.
-  template <u32 kPart>
-  __device__ __forceinline__ float (&part_of_query_grad())[kScores] {
-    if constexpr (C::kLateParts != 0) {
-      return late[kPart % 2];
-    } else if constexpr (kPart % 2 == 0) {
-      return dp;
-    } else {
-      return s;
-    }
-  }
-
-  // A part of the step before.
-  template <u32 kPart>
-  __device__ __forceinline__ void send_late_part() const {
-    if (step > 0) send_query_grad(late[kPart % 2], kPart, step - 1);
-  }
-
   // dQ of the step from a part on, which is on its way: the next one is multiplied while it leaves.
   template <u32 kPart>
-  __device__ __forceinline__ void send_query_grads(u32 steps) {
+  __device__ __forceinline__ void send_query_grads() {
     constexpr bool kLast = kPart + 1 == C::kParts;
     if constexpr (!kLast) {
-      issue_query_grad(part_of_query_grad<kPart + 1>(), kPart + 1);
+      issue_query_grad(dq[(kPart + 1) % 2], kPart + 1);
       wgmma_wait<1>();
     } else {
-      if constexpr (C::kAhead) {
-        // Behind the last step they are never looked at.
-        if (step + 1 < steps) barrier_wait(query_ring(base).full(stage_of(step + 1)), parity_of(step + 1));
-        issue_key_scores(0, step + 1);
-      }
-      wgmma_wait<C::kAhead ? 1 : 0>();
+      wgmma_wait<0>();
 #pragma unroll
       for (u32 half = 0; half < C::kHalves; ++half) signal(score_grad_ring(base).empty(half), lane);
     }
-    keep_in_registers(part_of_query_grad<kPart>());
-    if constexpr (kPart + C::kLateParts < C::kParts) send_query_grad(part_of_query_grad<kPart>(), kPart, step);
-    if constexpr (!kLast) send_query_grads<kPart + 1>(steps);
+    keep_in_registers(dq[kPart % 2]);
+    send_query_grad(dq[kPart % 2], kPart);
+    if constexpr (!kLast) send_query_grads<kPart + 1>();
   }
-  __device__ __forceinline__ void query_grads(u32 steps) {
+  __device__ __forceinline__ void query_grads() {
 #pragma unroll
     for (u32 half = 0; half < C::kHalves; ++half) barrier_wait(score_grad_ring(base).full(half), step % 2);
-    issue_query_grad(part_of_query_grad<0>(), 0);
-    send_query_grads<0>(steps);
-    if constexpr (C::kAhead) {
-      wgmma_wait<0>();
-      keep_in_registers(s);
-    }
-  }
-
-  __device__ __forceinline__ void walk_queries(Walk& walk) {
-    if constexpr (C::kAhead) {
-      barrier_wait(query_ring(base).full(0), 0);
-      issue_key_scores(0, 0);
-      wgmma_wait<0>();
-      keep_in_registers(s);
-    }
-    for (; step < walk.steps; ++step) {
-      if constexpr (!C::kAhead) barrier_wait(query_ring(base).full(stage_of(step)), parity_of(step));
-      barrier_wait(grad_ring(base).full(stage_of(step)), parity_of(step));
-#pragma unroll
-      for (u32 half = 0; half < C::kHalves; ++half) hand_over(half, walk);
-      signal(query_ring(base).empty(stage_of(step)), lane);
-      signal(grad_ring(base).empty(stage_of(step)), lane);
-      query_grads(walk.steps);
-      walk.advance(view);
-    }
-    if constexpr (C::kLateParts == 2) {
-      send_late_part<C::kParts - 2>();
-      send_late_part<C::kParts - 1>();
-    }
+    issue_query_grad(dq[0], 0);
+    send_query_grads<0>();
   }
 
   __device__ __forceinline__ void run() {
     Walk walk(view);
     barrier_wait(base + SharedLayout::kKeysFull, 0);
     barrier_wait(base + SharedLayout::kValuesFull, 0);
-    if (walk.steps != 0) walk_queries(walk);
+    for (; step < walk.steps; ++step) {
+      barrier_wait(query_ring(base).full(stage_of(step)), parity_of(step));
+      barrier_wait(grad_ring(base).full(stage_of(step)), parity_of(step));
+#pragma unroll
+      for (u32 half = 0; half < C::kHalves; ++half) hand_over(half, walk);
+      signal(query_ring(base).empty(stage_of(step)), lane);
+      signal(grad_ring(base).empty(stage_of(step)), lane);
+      query_grads();
+      walk.advance(view);
+    }
     // Keys and values are read no more: their gradients may take their place.
     named_barrier_arrive(kWorkersBarrier, C::kWorkers * kWarpgroupThreads);
   }

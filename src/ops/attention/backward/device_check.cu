@@ -97,11 +97,11 @@ struct PairFactors {
   }
 };
 
-// `special`: by the contract it may be anything.
+// `special`: by the contract it may be anything, and what is not finite any such number.
 __device__ inline GradientElement finish(const FactorSum& sum, double factor, i64 terms, i64 type, bool special) {
   const double length = 8 * kUnit * sqrt(static_cast<double>(max(terms, 1ll)));
   const double value = factor * sum.value, size = fabs(value);
-  if (special && isfinite(value)) return {value, infinity(), infinity(), 0};
+  if (special) return {value, isfinite(value) ? infinity() : -1.0, infinity(), 0};
   const bool finite = isfinite(value) && isfinite(sum.error) && isfinite(sum.variance);
   const double bound = finite ? factor * (sum.error + length * sum.magnitude) : 0.0;
   const double half = half_ulp(type, isfinite(value) ? size + bound : 0.0);
