@@ -36,12 +36,15 @@ struct Setting {
   }
 };
 
-// Where packed documents begin and the last one ends; undefined where there are none.
-struct Documents {
-  Tensor q_offsets, k_offsets;
+// The operands beside q, k and v; undefined where there are none.
+struct Beside {
+  Tensor q_offsets, k_offsets;  // of packed documents
+  Tensor sinks;
 
-  [[nodiscard]] bool defined() const { return q_offsets.defined(); }
+  [[nodiscard]] bool packed() const { return q_offsets.defined(); }
 };
+
+Tensor tensor_of(const OptionalTensor& tensor) { return given(tensor) ? *tensor : Tensor(); }
 
 // Tokens of documents are a batch of one sequence.
 Tensor as_batch(const Tensor& x) { return x.defined() ? x.unsqueeze(0) : x; }
@@ -101,6 +104,19 @@ void check_inputs(const Tensor& q, const Tensor& k, const Tensor& v, const Setti
   }
 }
 
+at::TensorOptions sum_options(const Tensor& q) {
+  return q.options().dtype(q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+}
+
+void check_sinks(const Tensor& sinks, const Tensor& q, std::string_view op) {
+  if (!sinks.defined()) return;
+  const auto type = sum_options(q).dtype().toScalarType();
+  TORCH_CHECK_TYPE(sinks.scalar_type() == type, op, ": sinks is ", type_of(sinks), "; give ", name_of(type));
+  TORCH_CHECK_VALUE(sinks.dim() == 1 && same(sinks.sym_size(0), q.sym_size(-2)) && sinks.is_contiguous(), op,
+                    ": sinks has shape ", sinks.sym_sizes(), "; give a contiguous vector of a number for each of the ",
+                    q.sym_size(-2), " heads of q");
+}
+
 // Of o: that of q with the heads of v.
 c10::SymDimVector sizes_of_result(const Tensor& q, const Tensor& v) {
   c10::SymDimVector sizes(q.sym_sizes().begin(), q.sym_sizes().end());
@@ -108,14 +124,14 @@ c10::SymDimVector sizes_of_result(const Tensor& q, const Tensor& v) {
   return sizes;
 }
 
-void check_documents(std::initializer_list<std::pair<const Tensor*, std::string_view>> tensors,
-                     const Documents& documents, std::string_view op) {
+void check_documents(std::initializer_list<std::pair<const Tensor*, std::string_view>> tensors, const Beside& beside,
+                     std::string_view op) {
   for (const auto& [x, name] : tensors) {
     TORCH_CHECK_VALUE(x->dim() == 3, op, ": ", name, " has shape ", x->sym_sizes(),
                       "; give [tokens, heads, dim], the documents behind each other");
   }
-  const std::pair<const Tensor*, std::string_view> both[] = {{&documents.q_offsets, "cu_seqlens_q"},
-                                                             {&documents.k_offsets, "cu_seqlens_k"}};
+  const std::pair<const Tensor*, std::string_view> both[] = {{&beside.q_offsets, "cu_seqlens_q"},
+                                                             {&beside.k_offsets, "cu_seqlens_k"}};
   for (const auto& [x, name] : both) {
     TORCH_CHECK_TYPE(x->scalar_type() == at::kInt, op, ": ", name, " is ", type_of(*x),
                      "; call .to(torch.int32) on it");
@@ -128,22 +144,21 @@ void check_documents(std::initializer_list<std::pair<const Tensor*, std::string_
                     "; give as many: where each document begins, and where the last one ends");
 }
 
-at::TensorOptions sum_options(const Tensor& q) {
-  return q.options().dtype(q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-}
-
 // The results are [batch, length, heads, dim] in that order of memory, whatever the inputs' is: what a product of all
 // heads reads next.
-AttentionAndSum attention_meta(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting) {
+AttentionAndSum attention_meta(const Tensor& q, const Tensor& k, const Tensor& v, const Beside& beside,
+                               const Setting& setting) {
   check_inputs(q, k, v, setting, kOp);
+  check_sinks(beside.sinks, q, kOp);
   return {at::empty_symint(sizes_of_result(q, v), q.options()),
           at::empty_symint({q.sym_size(0), q.sym_size(2), q.sym_size(1)}, sum_options(q))};
 }
 
-AttentionAndSum varlen_meta(const Tensor& q, const Tensor& k, const Tensor& v, const Documents& documents,
+AttentionAndSum varlen_meta(const Tensor& q, const Tensor& k, const Tensor& v, const Beside& beside,
                             const Setting& setting) {
-  check_documents({{&q, "q"}, {&k, "k"}, {&v, "v"}}, documents, kVarlenOp);
+  check_documents({{&q, "q"}, {&k, "k"}, {&v, "v"}}, beside, kVarlenOp);
   check_inputs(as_batch(q), as_batch(k), as_batch(v), setting, kVarlenOp);
+  check_sinks(beside.sinks, q, kVarlenOp);
   return {at::empty_symint(sizes_of_result(q, v), q.options()),
           at::empty_symint({q.sym_size(1), q.sym_size(0)}, sum_options(q))};
 }
@@ -164,22 +179,26 @@ void check_backward(const Backward& b, const Setting& setting, std::string_view 
   TORCH_CHECK_VALUE(b.lse.is_contiguous(), op, ": lse is not contiguous; call .contiguous() on it first");
 }
 
-AttentionGradients gradients_like(const Backward& b) {
+// That of sinks is empty where there are none.
+AttentionGradients gradients_like(const Backward& b, const Beside& beside) {
   const auto like = [](const Tensor& x) { return at::empty_symint(x.sym_sizes(), x.options()); };
-  return {like(b.q), like(b.k), like(b.v)};
+  return {like(b.q), like(b.k), like(b.v),
+          beside.sinks.defined() ? like(beside.sinks) : at::empty({0}, sum_options(b.q))};
 }
 
-AttentionGradients backward_meta(const Backward& b, const Setting& setting) {
+AttentionGradients backward_meta(const Backward& b, const Beside& beside, const Setting& setting) {
   check_backward(b, setting, kBackwardOp);
-  return gradients_like(b);
+  check_sinks(beside.sinks, b.q, kBackwardOp);
+  return gradients_like(b, beside);
 }
 
-AttentionGradients varlen_backward_meta(const Backward& b, const Documents& documents, const Setting& setting) {
-  check_documents({{&b.q, "q"}, {&b.k, "k"}, {&b.v, "v"}, {&b.o, "o"}, {&b.d_o, "the gradient"}}, documents,
+AttentionGradients varlen_backward_meta(const Backward& b, const Beside& beside, const Setting& setting) {
+  check_documents({{&b.q, "q"}, {&b.k, "k"}, {&b.v, "v"}, {&b.o, "o"}, {&b.d_o, "the gradient"}}, beside,
                   kVarlenBackwardOp);
   check_backward({as_batch(b.d_o), as_batch(b.q), as_batch(b.k), as_batch(b.v), as_batch(b.o), as_batch(b.lse)},
                  setting, kVarlenBackwardOp);
-  return gradients_like(b);
+  check_sinks(beside.sinks, b.q, kVarlenBackwardOp);
+  return gradients_like(b, beside);
 }
 
 // ---- By PyTorch's own operators, which know every derivative: for float64 (gradient checks), tangents, and gradients
@@ -202,21 +221,21 @@ Tensor out_of_shared(const Tensor& x, at::ScalarType type) {  // the sum over a 
   return x.sum(2).transpose(1, 2).to(type).contiguous();
 }
 
-Heads heads_of(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting, const Documents& documents) {
+Heads heads_of(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting, const Beside& beside) {
   const auto kv_heads = k.sym_size(2), q_len = q.sym_size(1), k_len = k.sym_size(1);
   Heads h{in_groups(q, kv_heads), in_groups(k, kv_heads), in_groups(v, kv_heads), {}};
   h.scores = at::matmul(h.q, h.k.transpose(-1, -2)) * setting.factor(q);
-  if (!setting.masked() && !documents.defined()) return h;
+  if (!setting.masked() && !beside.packed()) return h;
   const auto places = [&](const c10::SymInt& count) { return at::arange(count, q.options().dtype(at::kLong)); };
   const Tensor keys = places(k_len), none = at::full({}, -kInfinity, h.scores.options());
   Tensor place = (places(q_len) + (k_len - q_len)).unsqueeze(-1);
   const auto keep = [&](const Tensor& seen) { h.scores = at::where(seen, h.scores, none); };
-  if (documents.defined()) {
-    const c10::SymInt count = documents.q_offsets.sym_size(0) - 1;
-    const Tensor of_query = at::bucketize(places(q_len), documents.q_offsets, false, true).unsqueeze(-1);  // from 1
-    const Tensor of_key = at::bucketize(keys, documents.k_offsets, false, true);
+  if (beside.packed()) {
+    const c10::SymInt count = beside.q_offsets.sym_size(0) - 1;
+    const Tensor of_query = at::bucketize(places(q_len), beside.q_offsets, false, true).unsqueeze(-1);  // from 1
+    const Tensor of_key = at::bucketize(keys, beside.k_offsets, false, true);
     keep((of_query == of_key) & (of_query > 0) & (of_query <= count));
-    const Tensor ahead = (documents.k_offsets - documents.q_offsets).to(at::kLong);  // of keys, at a document's end
+    const Tensor ahead = (beside.k_offsets - beside.q_offsets).to(at::kLong);  // of keys, at a document's end
     place = places(q_len).unsqueeze(-1) + ahead.index({at::clamp_max(of_query, count)});
   }
   if (setting.causal) keep(keys <= place);
@@ -225,16 +244,24 @@ Heads heads_of(const Tensor& q, const Tensor& k, const Tensor& v, const Setting&
   return h;
 }
 
+// [kv_heads, heads of a group, 1, 1], beside the scores.
+Tensor beside_scores(const Tensor& sinks, const Heads& h) {
+  return wide(sinks).unflatten_symint(0, {h.q.sym_size(1), h.q.sym_size(2)}).unsqueeze(-1).unsqueeze(-1);
+}
+
 AttentionAndSum by_torch(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting,
-                         const Documents& documents = {}) {
-  const Heads h = heads_of(q, k, v, setting, documents);
+                         const Beside& beside = {}) {
+  const Heads h = heads_of(q, k, v, setting, beside);
   const Tensor none = at::zeros({}, h.scores.options());
-  Tensor most = none;
-  if (!TORCH_GUARD_OR_FALSE(k.sym_size(1).sym_eq(0))) {
-    most = at::amax(h.scores.detach(), {-1}, true);
-    most = at::where(most == -kInfinity, none, most);  // of a row without keys
-  }
-  const Tensor weights = at::exp(h.scores - most), total = weights.sum({-1}, true), empty = total == 0;
+  Tensor most = at::full({}, -kInfinity, h.scores.options());
+  if (!TORCH_GUARD_OR_FALSE(k.sym_size(1).sym_eq(0))) most = at::amax(h.scores.detach(), {-1}, true);
+  const Tensor sinks = beside.sinks.defined() ? beside_scores(beside.sinks, h) : Tensor();
+  if (sinks.defined()) most = at::maximum(most, sinks.detach());
+  most = at::where(most == -kInfinity, none, most);  // of a row without keys
+  const Tensor weights = at::exp(h.scores - most);
+  Tensor total = weights.sum({-1}, true);
+  if (sinks.defined()) total = total + at::exp(sinks - most);
+  const Tensor empty = total == 0;
   const Tensor divisor = at::where(empty, at::ones({}, none.options()), total);
   const Tensor sum = at::where(empty, at::full({}, -kInfinity, none.options()), at::log(divisor) + most);
   return {out_of_groups(at::matmul(weights / divisor, h.v), q.scalar_type()),
@@ -242,11 +269,11 @@ AttentionAndSum by_torch(const Tensor& q, const Tensor& k, const Tensor& v, cons
 }
 
 // Where o and lse are undefined they follow from q, k and v, and so do the derivatives.
-AttentionGradients gradients_by_torch(const Backward& b, const Setting& setting, const Documents& documents = {}) {
+AttentionGradients gradients_by_torch(const Backward& b, const Setting& setting, const Beside& beside = {}) {
   const auto type = b.q.scalar_type();
-  const Heads h = heads_of(b.q, b.k, b.v, setting, documents);
+  const Heads h = heads_of(b.q, b.k, b.v, setting, beside);
   const Tensor d_o = in_groups(b.d_o, b.k.sym_size(2));
-  const Tensor sum = (b.lse.defined() ? b.lse : std::get<1>(by_torch(b.q, b.k, b.v, setting, documents)))
+  const Tensor sum = (b.lse.defined() ? b.lse : std::get<1>(by_torch(b.q, b.k, b.v, setting, beside)))
                          .unflatten_symint(1, {b.k.sym_size(2), b.q.sym_size(2) / b.k.sym_size(2)})
                          .unsqueeze(-1);
   const Tensor none = at::zeros({}, h.scores.options()), empty = sum == -kInfinity;
@@ -255,22 +282,26 @@ AttentionGradients gradients_by_torch(const Backward& b, const Setting& setting,
   const Tensor row =
       b.o.defined() ? (d_o * in_groups(b.o, b.k.sym_size(2))).sum({-1}, true) : (weights * d_weights).sum({-1}, true);
   const Tensor d_scores = weights * (d_weights - row) * setting.factor(b.q);
+  Tensor d_sinks = at::empty({0}, sum_options(b.q));
+  if (beside.sinks.defined()) {
+    const Tensor of_sinks = at::exp(beside_scores(beside.sinks, h) - at::where(empty, none, sum));
+    d_sinks = (at::where(empty, none, of_sinks) * row).sum({0, 3, 4}).flatten().neg().to(beside.sinks.scalar_type());
+  }
   return {out_of_groups(at::matmul(d_scores, h.k), type),
           out_of_shared(at::matmul(d_scores.transpose(-1, -2), h.q), type),
-          out_of_shared(at::matmul(weights.transpose(-1, -2), d_o), type)};
+          out_of_shared(at::matmul(weights.transpose(-1, -2), d_o), type), d_sinks};
 }
 
-AttentionAndSum varlen_by_torch(const Tensor& q, const Tensor& k, const Tensor& v, const Documents& documents,
+AttentionAndSum varlen_by_torch(const Tensor& q, const Tensor& k, const Tensor& v, const Beside& beside,
                                 const Setting& setting) {
-  const auto [o, lse] = by_torch(as_batch(q), as_batch(k), as_batch(v), setting, documents);
+  const auto [o, lse] = by_torch(as_batch(q), as_batch(k), as_batch(v), setting, beside);
   return {o.squeeze(0), lse.squeeze(0)};
 }
 
-AttentionGradients varlen_gradients_by_torch(const Backward& b, const Documents& documents, const Setting& setting) {
-  const auto [d_q, d_k, d_v] =
-      gradients_by_torch({as_batch(b.d_o), as_batch(b.q), as_batch(b.k), as_batch(b.v), as_batch(b.o), as_batch(b.lse)},
-                         setting, documents);
-  return {d_q.squeeze(0), d_k.squeeze(0), d_v.squeeze(0)};
+AttentionGradients varlen_gradients_by_torch(const Backward& b, const Beside& beside, const Setting& setting) {
+  const auto [d_q, d_k, d_v, d_sinks] = gradients_by_torch(
+      {as_batch(b.d_o), as_batch(b.q), as_batch(b.k), as_batch(b.v), as_batch(b.o), as_batch(b.lse)}, setting, beside);
+  return {d_q.squeeze(0), d_k.squeeze(0), d_v.squeeze(0), d_sinks};
 }
 
 // ---- The calls
@@ -289,9 +320,18 @@ TensorView strided_view(const Tensor& tensor, std::string_view op, std::string_v
 
 // Nothing to multiply: there is no query, or no key that one could see.
 bool is_empty(const Tensor& q, const Tensor& k) { return q.numel() == 0 || k.numel() == 0; }
+void set_empty(const Tensor& o, const Tensor& lse, const Beside& beside) {
+  o.zero_();
+  lse.fill_(-kInfinity);
+  if (beside.sinks.defined()) lse.copy_(beside.sinks.unsqueeze(-1));
+}
+void set_empty(const AttentionGradients& gradients) {
+  const auto& [d_q, d_k, d_v, d_sinks] = gradients;
+  for (const Tensor* gradient : {&d_q, &d_k, &d_v, &d_sinks}) gradient->zero_();
+}
 
 void run_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
-                 const Documents& documents, const Setting& setting, std::string_view op) {
+                 const Beside& beside, const Setting& setting, std::string_view op) {
   const OnDeviceOf on_device(q);
   AttentionArgs args;
   args.q = strided_view(q, op, "q");
@@ -303,16 +343,17 @@ void run_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   args.scale = setting.scale;
   args.window_left = setting.window_left;
   args.window_right = setting.window_right;
-  if (documents.defined()) {
-    args.q_offsets = strided_view(documents.q_offsets, op, "cu_seqlens_q");
-    args.k_offsets = strided_view(documents.k_offsets, op, "cu_seqlens_k");
+  if (beside.packed()) {
+    args.q_offsets = strided_view(beside.q_offsets, op, "cu_seqlens_q");
+    args.k_offsets = strided_view(beside.k_offsets, op, "cu_seqlens_k");
   }
+  if (beside.sinks.defined()) args.sinks = strided_view(beside.sinks, op, "sinks");
   check(ridge::attention(args, stream_of(q)));
 }
 
-void run_backward(const Backward& b, const AttentionGradients& gradients, const Documents& documents,
-                  const Setting& setting, std::string_view op) {
-  const auto& [d_q, d_k, d_v] = gradients;
+void run_backward(const Backward& b, const AttentionGradients& gradients, const Beside& beside, const Setting& setting,
+                  std::string_view op) {
+  const auto& [d_q, d_k, d_v, d_sinks] = gradients;
   const OnDeviceOf on_device(b.q);
   AttentionBackwardArgs args;
   args.q = strided_view(b.q, op, "q");
@@ -329,72 +370,88 @@ void run_backward(const Backward& b, const AttentionGradients& gradients, const 
   args.scale = setting.scale;
   args.window_left = setting.window_left;
   args.window_right = setting.window_right;
-  if (documents.defined()) {
-    args.q_offsets = strided_view(documents.q_offsets, op, "cu_seqlens_q");
-    args.k_offsets = strided_view(documents.k_offsets, op, "cu_seqlens_k");
+  if (beside.packed()) {
+    args.q_offsets = strided_view(beside.q_offsets, op, "cu_seqlens_q");
+    args.k_offsets = strided_view(beside.k_offsets, op, "cu_seqlens_k");
+  }
+  if (beside.sinks.defined()) {
+    args.sinks = strided_view(beside.sinks, op, "sinks");
+    args.d_sinks = strided_view(d_sinks, op, "the gradient of sinks");
   }
   check(ridge::attention_backward(args, stream_of(b.q)));
 }
 
 AttentionAndSum attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, std::optional<double> scale,
-                          bool deterministic, std::int64_t window_left, std::int64_t window_right) {
+                          bool deterministic, std::int64_t window_left, std::int64_t window_right,
+                          const OptionalTensor& sinks) {
   const Setting setting{causal, scale, deterministic, window_left, window_right};
-  check_same_device(kOp, {{"q", &q}, {"k", &k}, {"v", &v}});
-  AttentionAndSum out = attention_meta(q, k, v, setting);
+  const Beside beside{{}, {}, tensor_of(sinks)};
+  check_same_device(kOp, {{"q", &q}, {"k", &k}, {"v", &v}, {"sinks", given(sinks) ? &*sinks : &q}});
+  AttentionAndSum out = attention_meta(q, k, v, beside, setting);
   const auto& [o, lse] = out;
   if (is_empty(q, k)) {
-    o.zero_();
-    lse.fill_(-kInfinity);
+    set_empty(o, lse, beside);
     return out;
   }
-  if (q.scalar_type() == at::kDouble) return by_torch(q, k, v, setting);
-  run_forward(q, k, v, o, lse, {}, setting, kOp);
+  if (q.scalar_type() == at::kDouble) return by_torch(q, k, v, setting, beside);
+  run_forward(q, k, v, o, lse, beside, setting, kOp);
   return out;
 }
 
 AttentionAndSum varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
                                  const Tensor& k_offsets, bool causal, std::optional<double> scale, bool deterministic,
-                                 std::int64_t window_left, std::int64_t window_right) {
+                                 std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks) {
   const Setting setting{causal, scale, deterministic, window_left, window_right};
-  const Documents documents{q_offsets, k_offsets};
-  check_same_device(kVarlenOp,
-                    {{"q", &q}, {"k", &k}, {"v", &v}, {"cu_seqlens_q", &q_offsets}, {"cu_seqlens_k", &k_offsets}});
-  AttentionAndSum out = varlen_meta(q, k, v, documents, setting);
+  const Beside beside{q_offsets, k_offsets, tensor_of(sinks)};
+  check_same_device(kVarlenOp, {{"q", &q},
+                                {"k", &k},
+                                {"v", &v},
+                                {"cu_seqlens_q", &q_offsets},
+                                {"cu_seqlens_k", &k_offsets},
+                                {"sinks", given(sinks) ? &*sinks : &q}});
+  AttentionAndSum out = varlen_meta(q, k, v, beside, setting);
   const auto& [o, lse] = out;
   if (is_empty(q, k)) {
-    o.zero_();
-    lse.fill_(-kInfinity);
+    set_empty(o, lse, beside);
     return out;
   }
-  if (q.scalar_type() == at::kDouble) return varlen_by_torch(q, k, v, documents, setting);
-  run_forward(as_batch(q), as_batch(k), as_batch(v), as_batch(o), as_batch(lse), documents, setting, kVarlenOp);
+  if (q.scalar_type() == at::kDouble) return varlen_by_torch(q, k, v, beside, setting);
+  run_forward(as_batch(q), as_batch(k), as_batch(v), as_batch(o), as_batch(lse), beside, setting, kVarlenOp);
   return out;
 }
 
 AttentionGradients attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                       const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
-                                      bool deterministic, std::int64_t window_left, std::int64_t window_right) {
+                                      bool deterministic, std::int64_t window_left, std::int64_t window_right,
+                                      const OptionalTensor& sinks) {
   const Setting setting{causal, scale, deterministic, window_left, window_right};
-  const Backward given{d_o, q, k, v, o, lse};
-  check_same_device(kBackwardOp, {{"q", &q}, {"k", &k}, {"v", &v}, {"o", &o}, {"lse", &lse}, {"the gradient", &d_o}});
-  AttentionGradients out = backward_meta(given, setting);
-  const auto& [d_q, d_k, d_v] = out;
+  const Backward tensors{d_o, q, k, v, o, lse};
+  const Beside beside{{}, {}, tensor_of(sinks)};
+  check_same_device(kBackwardOp, {{"q", &q},
+                                  {"k", &k},
+                                  {"v", &v},
+                                  {"o", &o},
+                                  {"lse", &lse},
+                                  {"the gradient", &d_o},
+                                  {"sinks", given(sinks) ? &*sinks : &q}});
+  AttentionGradients out = backward_meta(tensors, beside, setting);
   if (is_empty(q, k)) {
-    for (const Tensor* gradient : {&d_q, &d_k, &d_v}) gradient->zero_();
+    set_empty(out);
     return out;
   }
-  if (q.scalar_type() == at::kDouble) return gradients_by_torch(given, setting);
-  run_backward(given, out, {}, setting, kBackwardOp);
+  if (q.scalar_type() == at::kDouble) return gradients_by_torch(tensors, setting, beside);
+  run_backward(tensors, out, beside, setting, kBackwardOp);
   return out;
 }
 
 AttentionGradients varlen_attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                              const Tensor& o, const Tensor& lse, const Tensor& q_offsets,
                                              const Tensor& k_offsets, bool causal, std::optional<double> scale,
-                                             bool deterministic, std::int64_t window_left, std::int64_t window_right) {
+                                             bool deterministic, std::int64_t window_left, std::int64_t window_right,
+                                             const OptionalTensor& sinks) {
   const Setting setting{causal, scale, deterministic, window_left, window_right};
-  const Documents documents{q_offsets, k_offsets};
-  const Backward given{d_o, q, k, v, o, lse};
+  const Beside beside{q_offsets, k_offsets, tensor_of(sinks)};
+  const Backward tensors{d_o, q, k, v, o, lse};
   check_same_device(kVarlenBackwardOp, {{"q", &q},
                                         {"k", &k},
                                         {"v", &v},
@@ -402,31 +459,34 @@ AttentionGradients varlen_attention_backward(const Tensor& d_o, const Tensor& q,
                                         {"lse", &lse},
                                         {"the gradient", &d_o},
                                         {"cu_seqlens_q", &q_offsets},
-                                        {"cu_seqlens_k", &k_offsets}});
-  AttentionGradients out = varlen_backward_meta(given, documents, setting);
-  const auto& [d_q, d_k, d_v] = out;
+                                        {"cu_seqlens_k", &k_offsets},
+                                        {"sinks", given(sinks) ? &*sinks : &q}});
+  AttentionGradients out = varlen_backward_meta(tensors, beside, setting);
+  const auto& [d_q, d_k, d_v, d_sinks] = out;
   if (is_empty(q, k)) {
-    for (const Tensor* gradient : {&d_q, &d_k, &d_v}) gradient->zero_();
+    set_empty(out);
     return out;
   }
-  if (q.scalar_type() == at::kDouble) return varlen_gradients_by_torch(given, documents, setting);
+  if (q.scalar_type() == at::kDouble) return varlen_gradients_by_torch(tensors, beside, setting);
   run_backward({as_batch(d_o), as_batch(q), as_batch(k), as_batch(v), as_batch(o), as_batch(lse)},
-               {as_batch(d_q), as_batch(d_k), as_batch(d_v)}, documents, setting, kVarlenBackwardOp);
+               {as_batch(d_q), as_batch(d_k), as_batch(d_v), d_sinks}, beside, setting, kVarlenBackwardOp);
   return out;
 }
 
 // ---- Derivatives
 
 struct AttentionFormula final : Gradients {
-  enum Input { kQ, kK, kV };
-  enum Saved { kSavedQ, kSavedK, kSavedV, kSavedO, kSavedSum, kSavedQOffsets, kSavedKOffsets };
+  enum Input { kQ, kK, kV, kSinks };
+  enum Saved { kSavedQ, kSavedK, kSavedV, kSavedO, kSavedSum, kSavedQOffsets, kSavedKOffsets, kSavedSinks };
   Setting setting;
   bool packed = false;  // of documents, whose offsets are saved
+  bool with_sinks = false;
 
   [[nodiscard]] std::string name() const override { return "RidgelineAttentionBackward"; }
   [[nodiscard]] std::string text() const override {
-    return c10::str("ridgeline_attention_", packed, setting.causal, setting.deterministic, "_", setting.window_left,
-                    "_", setting.window_right, "_", setting.scale ? exact_text(*setting.scale) : "");
+    return c10::str("ridgeline_attention_", packed, with_sinks, setting.causal, setting.deterministic, "_",
+                    setting.window_left, "_", setting.window_right, "_",
+                    setting.scale ? exact_text(*setting.scale) : "");
   }
   [[nodiscard]] variable_list operator()(const variable_list& grads, const variable_list& saved, const Tensor&,
                                          const std::vector<bool>& wanted) const override {
@@ -435,27 +495,34 @@ struct AttentionFormula final : Gradients {
     if (wanted[kQ]) result[kQ] = std::get<0>(found);
     if (wanted[kK]) result[kK] = std::get<1>(found);
     if (wanted[kV]) result[kV] = std::get<2>(found);
+    if (wanted[kSinks]) result[kSinks] = std::get<3>(found);
     return result;
   }
 
  private:
   [[nodiscard]] AttentionGradients of(const Tensor& d_o, const variable_list& saved) const {
     const Tensor &q = saved[kSavedQ], &k = saved[kSavedK], &v = saved[kSavedV];
+    const OptionalTensor sinks = sinks_of(saved);
     if (at::GradMode::is_enabled()) {  // differentiated again
-      return gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, setting);
+      return gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, setting, {{}, {}, tensor_of(sinks)});
     }
     return call_attention_backward(d_o, q, k, v, saved[kSavedO], saved[kSavedSum], setting.causal, setting.scale,
-                                   setting.deterministic, setting.window_left, setting.window_right);
+                                   setting.deterministic, setting.window_left, setting.window_right, sinks);
   }
   [[nodiscard]] AttentionGradients of_documents(const Tensor& d_o, const variable_list& saved) const {
     const Tensor &q = saved[kSavedQ], &k = saved[kSavedK], &v = saved[kSavedV];
-    const Documents documents{saved[kSavedQOffsets], saved[kSavedKOffsets]};
+    const OptionalTensor sinks = sinks_of(saved);
+    const Beside beside{saved[kSavedQOffsets], saved[kSavedKOffsets], tensor_of(sinks)};
     if (at::GradMode::is_enabled()) {
-      return varlen_gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, documents, setting);
+      return varlen_gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, beside, setting);
     }
-    return call_varlen_attention_backward(d_o, q, k, v, saved[kSavedO], saved[kSavedSum], documents.q_offsets,
-                                          documents.k_offsets, setting.causal, setting.scale, setting.deterministic,
-                                          setting.window_left, setting.window_right);
+    return call_varlen_attention_backward(d_o, q, k, v, saved[kSavedO], saved[kSavedSum], beside.q_offsets,
+                                          beside.k_offsets, setting.causal, setting.scale, setting.deterministic,
+                                          setting.window_left, setting.window_right, sinks);
+  }
+
+  [[nodiscard]] OptionalTensor sinks_of(const variable_list& saved) const {
+    return with_sinks ? OptionalTensor(saved[kSavedSinks]) : std::nullopt;
   }
 
   // Expanded gradients have no rows of their own.
@@ -467,16 +534,17 @@ struct AttentionFormula final : Gradients {
 
 // Calls the operator and records its derivative.
 template <class Call>
-AttentionAndSum recorded(const Tensor& q, const Tensor& k, const Tensor& v, const Documents& documents,
+AttentionAndSum recorded(const Tensor& q, const Tensor& k, const Tensor& v, const Beside& beside,
                          const Setting& setting, const Call& call) {
   NodePointer<BackwardNode> node;
-  if (torch::autograd::compute_requires_grad(q, k, v)) {
-    node = make_node(q, k, v);
+  if (torch::autograd::compute_requires_grad(q, k, v, beside.sinks)) {
+    node = make_node(q, k, v, beside.sinks);
     auto formula = std::make_shared<AttentionFormula>();
     formula->setting = setting;
-    formula->packed = documents.defined();
+    formula->packed = beside.packed();
+    formula->with_sinks = beside.sinks.defined();
     node->gradients = std::move(formula);
-    node->saved.resize(documents.defined() ? 7 : 5);
+    node->saved.resize(beside.sinks.defined() ? 8 : beside.packed() ? 7 : 5);
   }
   AttentionAndSum out;
   {
@@ -491,12 +559,13 @@ AttentionAndSum recorded(const Tensor& q, const Tensor& k, const Tensor& v, cons
   node->saved[AttentionFormula::kSavedV] = {v, false};
   node->saved[AttentionFormula::kSavedO] = {o, true};
   node->saved[AttentionFormula::kSavedSum] = {lse, false};
-  if (documents.defined()) {
-    node->saved[AttentionFormula::kSavedQOffsets] = {documents.q_offsets, false};
-    node->saved[AttentionFormula::kSavedKOffsets] = {documents.k_offsets, false};
+  if (beside.packed()) {
+    node->saved[AttentionFormula::kSavedQOffsets] = {beside.q_offsets, false};
+    node->saved[AttentionFormula::kSavedKOffsets] = {beside.k_offsets, false};
   }
+  if (beside.sinks.defined()) node->saved[AttentionFormula::kSavedSinks] = {beside.sinks, false};
   torch::autograd::edge_list edges;
-  for (const Tensor* x : {&q, &k, &v}) {
+  for (const Tensor* x : {&q, &k, &v, &beside.sinks}) {
     if (torch::autograd::compute_requires_grad(*x)) edges.push_back(torch::autograd::impl::gradient_edge(*x));
   }
   refuse_derivative(lse, std::move(edges),
@@ -506,116 +575,124 @@ AttentionAndSum recorded(const Tensor& q, const Tensor& k, const Tensor& v, cons
 
 AttentionAndSum attention_autograd(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                                    std::optional<double> scale, bool deterministic, std::int64_t window_left,
-                                   std::int64_t window_right) {
+                                   std::int64_t window_right, const OptionalTensor& sinks) {
   const Setting setting{causal, scale, deterministic, window_left, window_right};
-  if (any_tangent(q, k, v)) {
-    attention_meta(q, k, v, setting);
-    return by_torch(q, k, v, setting);
+  const Beside beside{{}, {}, tensor_of(sinks)};
+  if (any_tangent(q, k, v, sinks)) {
+    attention_meta(q, k, v, beside, setting);
+    return by_torch(q, k, v, setting, beside);
   }
-  return recorded(q, k, v, {}, setting,
-                  [&] { return call_attention(q, k, v, causal, scale, deterministic, window_left, window_right); });
+  return recorded(q, k, v, beside, setting, [&] {
+    return call_attention(q, k, v, causal, scale, deterministic, window_left, window_right, sinks);
+  });
 }
 
 AttentionAndSum varlen_autograd(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
                                 const Tensor& k_offsets, bool causal, std::optional<double> scale, bool deterministic,
-                                std::int64_t window_left, std::int64_t window_right) {
+                                std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks) {
   const Setting setting{causal, scale, deterministic, window_left, window_right};
-  const Documents documents{q_offsets, k_offsets};
-  if (any_tangent(q, k, v)) {
-    varlen_meta(q, k, v, documents, setting);
-    return varlen_by_torch(q, k, v, documents, setting);
+  const Beside beside{q_offsets, k_offsets, tensor_of(sinks)};
+  if (any_tangent(q, k, v, sinks)) {
+    varlen_meta(q, k, v, beside, setting);
+    return varlen_by_torch(q, k, v, beside, setting);
   }
-  return recorded(q, k, v, documents, setting, [&] {
-    return call_varlen_attention(q, k, v, q_offsets, k_offsets, causal, scale, deterministic, window_left,
-                                 window_right);
+  return recorded(q, k, v, beside, setting, [&] {
+    return call_varlen_attention(q, k, v, q_offsets, k_offsets, causal, scale, deterministic, window_left, window_right,
+                                 sinks);
   });
 }
 
 AttentionGradients varlen_backward_autograd(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                             const Tensor& o, const Tensor& lse, const Tensor& q_offsets,
                                             const Tensor& k_offsets, bool causal, std::optional<double> scale,
-                                            bool deterministic, std::int64_t window_left, std::int64_t window_right) {
-  if (torch::autograd::compute_requires_grad(d_o, q, k, v) || any_tangent(d_o, q, k, v)) {
+                                            bool deterministic, std::int64_t window_left, std::int64_t window_right,
+                                            const OptionalTensor& sinks) {
+  if (torch::autograd::compute_requires_grad(d_o, q, k, v, tensor_of(sinks)) || any_tangent(d_o, q, k, v, sinks)) {
+    const Beside beside{q_offsets, k_offsets, tensor_of(sinks)};
     const Setting setting{causal, scale, deterministic, window_left, window_right};
-    varlen_backward_meta({d_o, q, k, v, o, lse}, {q_offsets, k_offsets}, setting);
-    return varlen_gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, {q_offsets, k_offsets}, setting);
+    varlen_backward_meta({d_o, q, k, v, o, lse}, beside, setting);
+    return varlen_gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, beside, setting);
   }
   const at::AutoDispatchBelowADInplaceOrView below;
   return call_varlen_attention_backward(d_o, q, k, v, o, lse, q_offsets, k_offsets, causal, scale, deterministic,
-                                        window_left, window_right);
+                                        window_left, window_right, sinks);
 }
 
 AttentionAndSum varlen_autocast(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
                                 const Tensor& k_offsets, bool causal, std::optional<double> scale, bool deterministic,
-                                std::int64_t window_left, std::int64_t window_right) {
+                                std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks) {
   const auto device = q.device().type();
   const c10::impl::ExcludeDispatchKeyGuard without(
       c10::DispatchKeySet({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}));
   const auto type = at::autocast::get_autocast_dtype(device);
   const auto cast = [&](const Tensor& x) { return at::autocast::cached_cast(type, x, device); };
   return call_varlen_attention(cast(q), cast(k), cast(v), q_offsets, k_offsets, causal, scale, deterministic,
-                               window_left, window_right);
+                               window_left, window_right, sinks);
 }
 
 AttentionGradients backward_autograd(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                      const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
-                                     bool deterministic, std::int64_t window_left, std::int64_t window_right) {
-  const bool recorded = torch::autograd::compute_requires_grad(d_o, q, k, v);
-  if (recorded || any_tangent(d_o, q, k, v)) {
+                                     bool deterministic, std::int64_t window_left, std::int64_t window_right,
+                                     const OptionalTensor& sinks) {
+  if (torch::autograd::compute_requires_grad(d_o, q, k, v, tensor_of(sinks)) || any_tangent(d_o, q, k, v, sinks)) {
+    const Beside beside{{}, {}, tensor_of(sinks)};
     const Setting setting{causal, scale, deterministic, window_left, window_right};
-    backward_meta({d_o, q, k, v, o, lse}, setting);
-    return gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, setting);
+    backward_meta({d_o, q, k, v, o, lse}, beside, setting);
+    return gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, setting, beside);
   }
   const at::AutoDispatchBelowADInplaceOrView below;
-  return call_attention_backward(d_o, q, k, v, o, lse, causal, scale, deterministic, window_left, window_right);
+  return call_attention_backward(d_o, q, k, v, o, lse, causal, scale, deterministic, window_left, window_right, sinks);
 }
 
 AttentionAndSum attention_autocast(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                                    std::optional<double> scale, bool deterministic, std::int64_t window_left,
-                                   std::int64_t window_right) {
+                                   std::int64_t window_right, const OptionalTensor& sinks) {
   const auto device = q.device().type();
   const c10::impl::ExcludeDispatchKeyGuard without(
       c10::DispatchKeySet({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}));
   const auto type = at::autocast::get_autocast_dtype(device);
   const auto cast = [&](const Tensor& x) { return at::autocast::cached_cast(type, x, device); };
-  return call_attention(cast(q), cast(k), cast(v), causal, scale, deterministic, window_left, window_right);
+  return call_attention(cast(q), cast(k), cast(v), causal, scale, deterministic, window_left, window_right, sinks);
 }
 
 }  // namespace
 
 AttentionAndSum call_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                                std::optional<double> scale, bool deterministic, std::int64_t window_left,
-                               std::int64_t window_right) {
+                               std::int64_t window_right, const OptionalTensor& sinks) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::attention", "").typed<decltype(call_attention)>();
-  return op.call(q, k, v, causal, scale, deterministic, window_left, window_right);
+  return op.call(q, k, v, causal, scale, deterministic, window_left, window_right, sinks);
 }
 AttentionGradients call_attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                            const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
-                                           bool deterministic, std::int64_t window_left, std::int64_t window_right) {
+                                           bool deterministic, std::int64_t window_left, std::int64_t window_right,
+                                           const OptionalTensor& sinks) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("ridgeline::attention_backward", "")
                              .typed<decltype(call_attention_backward)>();
-  return op.call(d_o, q, k, v, o, lse, causal, scale, deterministic, window_left, window_right);
+  return op.call(d_o, q, k, v, o, lse, causal, scale, deterministic, window_left, window_right, sinks);
 }
 
 AttentionAndSum call_varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
                                       const Tensor& k_offsets, bool causal, std::optional<double> scale,
-                                      bool deterministic, std::int64_t window_left, std::int64_t window_right) {
+                                      bool deterministic, std::int64_t window_left, std::int64_t window_right,
+                                      const OptionalTensor& sinks) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("ridgeline::varlen_attention", "")
                              .typed<decltype(call_varlen_attention)>();
-  return op.call(q, k, v, q_offsets, k_offsets, causal, scale, deterministic, window_left, window_right);
+  return op.call(q, k, v, q_offsets, k_offsets, causal, scale, deterministic, window_left, window_right, sinks);
 }
 AttentionGradients call_varlen_attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                                   const Tensor& o, const Tensor& lse, const Tensor& q_offsets,
                                                   const Tensor& k_offsets, bool causal, std::optional<double> scale,
                                                   bool deterministic, std::int64_t window_left,
-                                                  std::int64_t window_right) {
+                                                  std::int64_t window_right, const OptionalTensor& sinks) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("ridgeline::varlen_attention_backward", "")
                              .typed<decltype(call_varlen_attention_backward)>();
-  return op.call(d_o, q, k, v, o, lse, q_offsets, k_offsets, causal, scale, deterministic, window_left, window_right);
+  return op.call(d_o, q, k, v, o, lse, q_offsets, k_offsets, causal, scale, deterministic, window_left, window_right,
+                 sinks);
 }
 
 void register_attention(torch::Library& library, c10::DispatchKey key) {
@@ -628,28 +705,32 @@ void register_attention(torch::Library& library, c10::DispatchKey key) {
       library.impl("varlen_attention_backward", varlen_attention_backward);
       return;
     case c10::DispatchKey::Meta:
-      library.impl("attention",
-                   [](const Tensor& q, const Tensor& k, const Tensor& v, bool causal, std::optional<double> scale,
-                      bool deterministic, std::int64_t window_left, std::int64_t window_right) {
-                     return attention_meta(q, k, v, {causal, scale, deterministic, window_left, window_right});
-                   });
-      library.impl(
-          "attention_backward", [](const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
-                                   const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
-                                   bool deterministic, std::int64_t window_left, std::int64_t window_right) {
-            return backward_meta({d_o, q, k, v, o, lse}, {causal, scale, deterministic, window_left, window_right});
-          });
-      library.impl("varlen_attention", [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
-                                          const Tensor& k_offsets, bool causal, std::optional<double> scale,
-                                          bool deterministic, std::int64_t window_left, std::int64_t window_right) {
-        return varlen_meta(q, k, v, {q_offsets, k_offsets}, {causal, scale, deterministic, window_left, window_right});
+      library.impl("attention", [](const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
+                                   std::optional<double> scale, bool deterministic, std::int64_t window_left,
+                                   std::int64_t window_right, const OptionalTensor& sinks) {
+        return attention_meta(q, k, v, {{}, {}, tensor_of(sinks)},
+                              {causal, scale, deterministic, window_left, window_right});
       });
+      library.impl("attention_backward",
+                   [](const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o,
+                      const Tensor& lse, bool causal, std::optional<double> scale, bool deterministic,
+                      std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks) {
+                     return backward_meta({d_o, q, k, v, o, lse}, {{}, {}, tensor_of(sinks)},
+                                          {causal, scale, deterministic, window_left, window_right});
+                   });
+      library.impl("varlen_attention",
+                   [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
+                      const Tensor& k_offsets, bool causal, std::optional<double> scale, bool deterministic,
+                      std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks) {
+                     return varlen_meta(q, k, v, {q_offsets, k_offsets, tensor_of(sinks)},
+                                        {causal, scale, deterministic, window_left, window_right});
+                   });
       library.impl(
           "varlen_attention_backward",
           [](const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
              const Tensor& q_offsets, const Tensor& k_offsets, bool causal, std::optional<double> scale,
-             bool deterministic, std::int64_t window_left, std::int64_t window_right) {
-            return varlen_backward_meta({d_o, q, k, v, o, lse}, {q_offsets, k_offsets},
+             bool deterministic, std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks) {
+            return varlen_backward_meta({d_o, q, k, v, o, lse}, {q_offsets, k_offsets, tensor_of(sinks)},
                                         {causal, scale, deterministic, window_left, window_right});
           });
       return;

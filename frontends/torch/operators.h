@@ -129,24 +129,26 @@ TurnedGradients call_rope_norm_backward(const Tensor& dq_out, const OptionalTens
                                         const OptionalTensor& positions, std::int64_t offset, bool interleaved,
                                         bool zero_centred, double eps);
 
-// softmax(scale q k^T) v of heads and the log-sum-exp of their rows; the gradients of q, k and v.
+// softmax(scale q k^T) v of heads and the log-sum-exp of their rows; the gradients of q, k, v and sinks.
 using AttentionAndSum = std::tuple<Tensor, Tensor>;
-using AttentionGradients = std::tuple<Tensor, Tensor, Tensor>;
+using AttentionGradients = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 AttentionAndSum call_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                                std::optional<double> scale, bool deterministic, std::int64_t window_left,
-                               std::int64_t window_right);
+                               std::int64_t window_right, const OptionalTensor& sinks);
 AttentionGradients call_attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                            const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
-                                           bool deterministic, std::int64_t window_left, std::int64_t window_right);
+                                           bool deterministic, std::int64_t window_left, std::int64_t window_right,
+                                           const OptionalTensor& sinks);
 // The same of documents behind each other, [tokens, heads, dim].
 AttentionAndSum call_varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
                                       const Tensor& k_offsets, bool causal, std::optional<double> scale,
-                                      bool deterministic, std::int64_t window_left, std::int64_t window_right);
+                                      bool deterministic, std::int64_t window_left, std::int64_t window_right,
+                                      const OptionalTensor& sinks);
 AttentionGradients call_varlen_attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                                   const Tensor& o, const Tensor& lse, const Tensor& q_offsets,
                                                   const Tensor& k_offsets, bool causal, std::optional<double> scale,
                                                   bool deterministic, std::int64_t window_left,
-                                                  std::int64_t window_right);
+                                                  std::int64_t window_right, const OptionalTensor& sinks);
 
 // One registration a file; library.cpp calls them.
 void register_gemm(torch::Library& library, c10::DispatchKey key);

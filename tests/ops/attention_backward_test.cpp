@@ -75,6 +75,7 @@ struct Problem {
     forward.o = args.o;
     forward.log_sum_exp = args.log_sum_exp;
     forward.causal = args.causal;
+    forward.sinks = args.sinks;
     ASSERT_TRUE(attention(forward, Stream::cpu()).ok());
   }
   void run(int threads = 1) { ASSERT_TRUE(attention_backward(args, Stream::cpu(threads)).ok()); }
@@ -88,7 +89,7 @@ class AttentionGradients {
         problem_(*op_.bind(*record::parse_case(words))),
         memory_(problem_),
         output_(*problem_.position("o")) {
-    for (std::size_t i = 0; i < 3; ++i) fill(memory_.views[i], static_cast<unsigned>(5 * i));
+    for (const std::size_t i : inputs()) fill(memory_.views[i], static_cast<unsigned>(5 * i));
     for (std::size_t i = 0; i < offsets.size(); ++i) numerics::from_doubles(offsets[i], memory_.views[3 + i]);
     ops::Call forward = call_of(memory_.views);
     EXPECT_TRUE(dispatch::launch(op_, forward, Stream::cpu()).ok());
@@ -99,22 +100,23 @@ class AttentionGradients {
   void compare() {
     std::vector<std::vector<std::uint16_t>> memory;
     const auto like = [&](const TensorView& view) {
-      memory.emplace_back(static_cast<std::size_t>(view.element_count()), std::uint16_t{0x7fff});
+      memory.emplace_back(static_cast<std::size_t>(size_bytes(view.dtype, view.element_count()) / 2),
+                          std::uint16_t{0x7fff});
       TensorView copy = view;
       copy.data = memory.back().data();
       return copy;
     };
-    memory.reserve(4);
+    memory.reserve(5);
     const TensorView d_o = like(memory_.views[output_]);
     numerics::from_doubles(upstream_, d_o);
-    std::vector<TensorView> found = {like(memory_.views[0]), like(memory_.views[1]), like(memory_.views[2])};
-    found.resize(output_);  // offsets have no gradient
+    std::vector<TensorView> found(output_);  // offsets have no gradient
+    for (const std::size_t input : inputs()) found[input] = like(memory_.views[input]);
     const auto calls =
         ops::backward_calls(op_, problem_, {memory_.views}, std::vector<TensorView>{d_o, TensorView()}, found);
     ASSERT_TRUE(calls.ok()) << calls.error().text();
     ASSERT_EQ(calls->size(), 1u);
     ASSERT_TRUE(dispatch::launch(*calls->front().op, calls->front().call, Stream::cpu()).ok());
-    for (std::size_t input = 0; input < 3; ++input) {
+    for (const std::size_t input : inputs()) {
       const std::vector<double> gradient = numerics::to_doubles(found[input]);
       double size = 0;
       for (const double one : gradient) size = std::max(size, std::fabs(one));
@@ -126,6 +128,12 @@ class AttentionGradients {
   }
 
  private:
+  // Those that have a gradient.
+  [[nodiscard]] std::vector<std::size_t> inputs() const {
+    std::vector<std::size_t> all = {0, 1, 2};
+    if (const auto sinks = problem_.position("sinks")) all.push_back(*sinks);
+    return all;
+  }
   static double eighths(std::size_t i, unsigned start) {
     return static_cast<double>((start + 7u * i) % 23u) / 8.0 - 1.25;
   }
@@ -180,9 +188,81 @@ TEST(AttentionBackward, GivesTheDerivativesOfValuesOfAnotherSize) {
 }
 
 TEST(AttentionBackward, GivesTheDerivativesOfDocuments) {
-  AttentionGradients("attention heads=4 kv_heads=2 q_len=9 k_len=11 dim=6 dtype=f16 mask=causal documents=2",
-                     {{0, 4, 8}, {1, 6, 11}})
-      .compare();
+  for (const char* sinks : {"sinks=0", "sinks=1"}) {
+    AttentionGradients(
+        fmt::format("attention heads=4 kv_heads=2 q_len=9 k_len=11 dim=6 dtype=f16 mask=causal documents=2 {}", sinks),
+        {{0, 4, 8}, {1, 6, 11}})
+        .compare();
+  }
+}
+
+TEST(AttentionBackward, GivesTheDerivativesOfSinks) {
+  for (const char* words :
+       {"q_len=5 k_len=7", "q_len=5 k_len=7 mask=causal", "q_len=5 k_len=7 keys_left=3 keys_right=2",
+        "q_len=5 k_len=7 v_dim=4", "q_len=9 k_len=4 mask=causal"}) {
+    AttentionGradients(fmt::format("attention batch=2 heads=4 kv_heads=2 dim=6 dtype=f16 sinks=1 {}", words)).compare();
+  }
+}
+
+// Gradients of sinks that are almost right.
+TEST(AttentionBackward, GradientsOfSinksThatAreWrongAreFound) {
+  const ops::Operator& op = **ops::find_operator("attention_backward");
+  const ops::Problem problem = *op.bind(*record::parse_case(
+      "attention_backward batch=2 heads=4 kv_heads=2 q_len=70 k_len=90 dim=64 mask=causal sinks=1"));
+  const Operands before = make_operands(problem, kPacked, 4);
+  const std::size_t at = *problem.position("d_sinks"), sinks = *problem.position("sinks");
+  const auto judged = [&](auto change) {
+    Operands after = make_operands(problem, kPacked, 4);
+    const ops::Implementation& tiles = **ops::find_implementation(op, "cpu_tiles");
+    EXPECT_TRUE(tiles.run(problem, {after.views(), after.scalars}, Stream::cpu()).ok());
+    std::vector<double> found = after.all[at].values();
+    change(found);
+    after.all[at].assign(found);
+    return judge(op, problem, before, after, 4);
+  };
+  EXPECT_EQ(judged([](auto&) {}), "");
+  EXPECT_NE(judged([](auto& found) {
+              for (double& one : found) one = -one;
+            }),
+            "");
+  EXPECT_NE(judged([](auto& found) {
+              for (double& one : found) one *= 1.0005;
+            }),
+            "")
+      << "rounded to 16 bits";
+  EXPECT_NE(judged([](auto& found) { std::swap(found[0], found[1]); }), "");
+  EXPECT_NE(judged([](auto& found) {
+              for (double& one : found) one /= 2;
+            }),
+            "")
+      << "of one sequence";
+  // Without its last row.
+  EXPECT_NE(judged([&](auto& found) {
+              const std::vector<double> o = before.all[3].values(), sums = before.all[4].values(),
+                                        d_o = before.all[5].values();
+              double delta = 0;
+              for (std::size_t c = o.size() - 64; c < o.size(); ++c) delta += o[c] * d_o[c];
+              found[3] += std::exp(before.all[sinks].values()[3] - sums.back()) * delta;
+            }),
+            "");
+}
+
+TEST(AttentionBackward, ASinkOfMinusInfinityHasNoGradientAndRowsWithoutKeysGiveNone) {
+  Problem none(10, 4, false, true), with(10, 4, false, true);  // the first six queries see nothing
+  std::vector<float> sinks(4, -std::numeric_limits<float>::infinity()), d_sinks(4, 7.0f);
+  sinks[2] = 1.0f;
+  with.args.sinks = TensorView::contiguous(sinks.data(), DType::kF32, {4});
+  with.args.d_sinks = TensorView::contiguous(d_sinks.data(), DType::kF32, {4});
+  with.run_forward();
+  none.run();
+  with.run(2);
+  for (const std::size_t h : {0, 1, 3}) EXPECT_EQ(d_sinks[h], 0.0f) << h;
+  EXPECT_NE(d_sinks[2], 0.0f);
+  const std::vector<double> a = none.d_q.values(), b = with.d_q.values();
+  for (std::size_t e = 0; e < a.size(); ++e) {
+    const bool same = e / 40 % 4 == 2 || a[e] == b[e], empty = e / 160 % 10 < 6;
+    ASSERT_TRUE(same && (!empty || b[e] == 0.0)) << e;
+  }
 }
 
 TEST(AttentionBackward, ThereIsNoGradientThroughTheLogSumAndNoneAlone) {
@@ -198,7 +278,7 @@ TEST(AttentionBackward, ThereIsNoGradientThroughTheLogSumAndNoneAlone) {
   inputs[2] = TensorView();
   calls = ops::backward_calls(op, problem, {memory.views}, outputs, inputs);
   ASSERT_FALSE(calls.ok());
-  EXPECT_NE(calls.error().text().find("give memory for all three"), std::string::npos) << calls.error().text();
+  EXPECT_NE(calls.error().text().find("give memory for all of them"), std::string::npos) << calls.error().text();
 }
 
 TEST(AttentionBackward, ReadsAndWritesStridesInAnyOrderWithEqualBitsForAnyThreads) {
@@ -356,6 +436,8 @@ TEST(AttentionBackward, RefusesWithTheValues) {
   says(refusal([](Problem& p) { p.args.d_o.shape[1] = 4; }), "give d_o the shape and dtype of q");
   says(refusal([](Problem& p) { p.args.o.shape[3] = 24; }), "give o the shape and dtype of q, with the dim of v");
   says(refusal([](Problem& p) { p.args.d_v.shape[3] = 24; }), "give d_v the shape and dtype of v");
+  says(refusal([](Problem& p) { p.args.sinks = TensorView::contiguous(p.sums.data(), DType::kF32, {4}); }),
+       "sinks without d_sinks (give both or neither)");
   says(refusal([](Problem& p) { p.args.d_k.dtype = DType::kF16; }), "give d_k the shape and dtype of k");
   says(refusal([](Problem& p) { p.args.d_v = p.args.d_k; }), "overlap");
   says(refusal([](Problem& p) { p.args.d_q = p.args.q; }), "overlap");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -298,6 +299,99 @@ TEST(Attention, CostsAProductOfKeysAndOneOfValuesAndTheirGradients) {
   EXPECT_EQ(flop("attention_backward"), 2.0 * (3 * 192 + 2 * 128) * 3 * 4 * 5 * 7);
 }
 
+// By the results without sinks: exp(sink) is one more term of the sum, and there is nothing more to add up.
+TEST(Attention, SinksTakePartInTheSumAlone) {
+  for (const bool causal : {false, true}) {
+    Problem none(37, 30, false, causal),
+        with(37, 30, false, causal);  // with causal the first seven queries see nothing
+    std::vector<float> sinks = {0.5f, -3.0f, 12.0f, -std::numeric_limits<float>::infinity()};
+    with.args.sinks = TensorView::contiguous(sinks.data(), DType::kF32, {4});
+    ASSERT_TRUE(attention(none.args, Stream::cpu()).ok());
+    ASSERT_TRUE(attention(with.args, Stream::cpu(3)).ok());
+    const std::vector<double> o = none.o.values(), found = with.o.values();
+    for (std::size_t b = 0; b < 2; ++b) {
+      for (std::size_t h = 0; h < 4; ++h) {
+        for (std::size_t i = 0; i < 37; ++i) {
+          const std::size_t sum = (b * 4 + h) * 37 + i, row = ((b * 37 + i) * 4 + h) * 64;
+          const double before = none.sums[sum], after = with.sums[sum];
+          if (std::isinf(before)) {
+            EXPECT_EQ(with.sums[sum], sinks[h]);
+          } else {
+            EXPECT_NEAR(after, std::log(std::exp(before) + std::exp(static_cast<double>(sinks[h]))), 1e-5);
+          }
+          for (std::size_t c = 0; c < 64; ++c) {
+            const double right = std::isinf(before) ? 0.0 : o[row + c] * std::exp(before - after);
+            ASSERT_NEAR(found[row + c], right, 0.01 * std::fabs(right) + 1e-6) << h << ", " << i;
+            if (h == 3) {
+              ASSERT_EQ(found[row + c], o[row + c]) << "a sink of -infinity is none";
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, ASinkThatIsNoNumberStaysWithItsHead) {
+  for (const float special : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    Problem problem(10, 4, false, true);  // the first six queries see nothing
+    std::vector<float> sinks = {0.0f, special, 0.0f, 0.0f};
+    problem.args.sinks = TensorView::contiguous(sinks.data(), DType::kF32, {4});
+    ASSERT_TRUE(attention(problem.args, Stream::cpu()).ok());
+    const std::vector<double> o = problem.o.values();
+    for (std::size_t h = 0; h < 4; ++h) {
+      for (std::size_t i = 0; i < 10; ++i) {
+        const double first = o[(i * 4 + h) * 64];
+        const float sum = problem.sums[h * 10 + i];
+        if (h == 1 && i >= 6) {
+          EXPECT_TRUE(std::isnan(first) && std::isnan(sum)) << i;
+        } else {
+          EXPECT_TRUE(std::isfinite(first));
+          const bool own = std::isinf(special) ? sum == special : std::isnan(sum);
+          EXPECT_TRUE(h == 1 ? own : std::isfinite(sum)) << "the sink itself";
+        }
+      }
+    }
+  }
+}
+
+// What a kernel gives for other sinks than those of the call.
+std::string judged_with_sinks(const std::function<void(std::vector<double>&)>& change) {
+  const ops::Operator& op = **ops::find_operator("attention");
+  const ops::Problem problem =
+      *op.bind(*record::parse_case("attention heads=4 kv_heads=2 q_len=50 k_len=70 dim=64 mask=causal sinks=1"));
+  const Operands before = make_operands(problem, kPacked, 4);
+  Operands after = make_operands(problem, kPacked, 4);
+  const std::size_t at = *problem.position("sinks");
+  const std::vector<double> right = before.all[at].values();
+  std::vector<double> wrong = right;
+  change(wrong);
+  after.all[at].assign(wrong);
+  const ops::Implementation& tiles = **ops::find_implementation(op, "cpu_tiles");
+  const Status status = tiles.run(problem, {after.views(), after.scalars}, Stream::cpu());
+  after.all[at].assign(right);
+  return status ? judge(op, problem, before, after, 4) : status.error().text();
+}
+
+TEST(Attention, SinksThatAreWrongAreFound) {
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  EXPECT_EQ(judged_with_sinks([](auto&) {}), "");
+  EXPECT_NE(judged_with_sinks([](auto& sinks) { sinks[2] = kNone; }), "") << "one is left out";
+  EXPECT_NE(judged_with_sinks([](auto& sinks) { std::rotate(sinks.begin(), sinks.begin() + 1, sinks.end()); }), "");
+  EXPECT_NE(judged_with_sinks([](auto& sinks) { sinks[1] = sinks[0]; }), "") << "one of k and v";
+  EXPECT_NE(judged_with_sinks([](auto& sinks) {
+              for (double& sink : sinks) sink *= 0.125;
+            }),
+            "")
+      << "scaled";
+  EXPECT_NE(judged_with_sinks([](auto& sinks) {
+              for (double& sink : sinks) sink *= std::log(2.0);
+            }),
+            "")
+      << "base 2";
+  EXPECT_NE(judged_with_sinks([](auto& sinks) { sinks[3] += 0.03; }), "");
+}
+
 TEST(Attention, CountsThePairsThatSeeEachOther) {
   for (const auto& [q_len, k_len] : {std::pair{7, 7}, {5, 19}, {19, 5}, {1, 6}, {6, 1}, {0, 4}, {4, 0}}) {
     for (int left = -1; left < 22; ++left) {
@@ -489,6 +583,14 @@ TEST(Attention, SaysWhatIsWrongWithItsArguments) {
   args = problem.args;
   args.o = args.q;
   EXPECT_NE(error(args).find("overlaps"), std::string::npos) << error(args);
+  std::vector<float> sinks(4);
+  args = problem.args;
+  args.sinks = TensorView::contiguous(sinks.data(), DType::kF32, {2});
+  EXPECT_NE(error(args).find("give f32 [heads], the heads of q"), std::string::npos) << error(args);
+  args.sinks = TensorView::contiguous(sinks.data(), DType::kBf16, {4});
+  EXPECT_NE(error(args).find("give f32 [heads], the heads of q"), std::string::npos) << error(args);
+  args.sinks = TensorView::contiguous(problem.sums.data(), DType::kF32, {4});
+  EXPECT_NE(error(args).find("overlap"), std::string::npos) << error(args);
   args = problem.args;
   args.window_left = -2;
   EXPECT_NE(error(args).find("a window of -2 keys before a query and -1 behind it"), std::string::npos) << error(args);

@@ -812,6 +812,7 @@ TEST(AttentionPlan, RefusesWhatItCannotReadWithTheValues) {
   EXPECT_THAT(refusal("dim=100"), HasSubstr("heads of multiples of 8: dim=100"));
   EXPECT_THAT(refusal("dim=64 v_dim=4"), HasSubstr("heads of multiples of 8: dim=64 v_dim=4"));
   EXPECT_EQ(refusal("dim=64 v_dim=256"), "");
+  EXPECT_THAT(refusal("dim=64 sinks=1"), HasSubstr("no build with sinks: sinks=1"));
   EXPECT_THAT(refusal("k_len=0"), HasSubstr("nothing to multiply: k_len=0"));
   EXPECT_THAT(refusal("q_len=1073741825"), HasSubstr("counted in 32 bits"));
   EXPECT_THAT(refusal("dim=64", {16, 8, 16, 16, 4}), HasSubstr("start on 16 bytes: k_align=8"));
@@ -855,6 +856,7 @@ TEST(AttentionBackwardPlan, RefusesWhatItCannotReadWithTheValues) {
   EXPECT_THAT(refusal("dim=100"), HasSubstr("heads of multiples of 8 up to 128: dim=100"));
   EXPECT_THAT(refusal("dim=136"), HasSubstr("heads of multiples of 8 up to 128: dim=136"));
   EXPECT_THAT(refusal("dim=128 v_dim=4"), HasSubstr("up to 128: dim=128 v_dim=4"));
+  EXPECT_THAT(refusal("dim=64 sinks=1"), HasSubstr("no build with sinks: sinks=1"));
   EXPECT_THAT(refusal("k_len=0"), HasSubstr("nothing to multiply"));
   EXPECT_THAT(refusal("batch=20000"), HasSubstr("at most 65535 heads"));
 }

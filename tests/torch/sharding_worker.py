@@ -503,6 +503,21 @@ def check_attention(mesh):
         shards = [distribute_tensor(t.detach(), mesh, [Shard(1)]) for t in leaves]
         same(ops.attention(*shards, causal, None, False, *(window or ())), (want.detach(), lse.detach()), 45, "length")
     assert refused > 50
+    # Sinks: whole, but where heads are in shards.
+    leaves = [torch.randn(2, length, heads, 16).bfloat16().requires_grad_() for length, heads in ((6, 4), (8, 2), (8, 2))]
+    leaves.append(torch.randn(4).requires_grad_())
+    want = rt.attention(*leaves[:3], sinks=leaves[3])
+    upstream = torch.randn_like(want)
+    gradients = torch.autograd.grad(want, leaves, upstream)
+    whole = distribute_tensor(upstream, mesh, [Replicate()])
+    for of_q, of_keys, of_sinks in ((Shard(0), Shard(0), Replicate()), (Shard(2), Shard(2), Shard(0)), (Shard(1), Replicate(), Replicate())):
+        places = of_q, of_keys, of_keys, of_sinks
+        shards = [distribute_tensor(t.detach(), mesh, [place]).requires_grad_() for t, place in zip(leaves, places)]
+        with CommDebugMode() as comm:
+            found = rt.attention(*shards[:3], sinks=shards[3])
+        assert not comm.get_total_counts(), places
+        same((found,), (want.detach(),), 45, places)
+        same(torch.autograd.grad(found, shards, whole), gradients, 35, places)
     # Documents: heads in shards.
     of = torch.tensor([0, 3, 3, 8], dtype=torch.int32)
     leaves = [torch.randn(8, heads, 16).bfloat16().requires_grad_() for heads in (4, 2, 2)]

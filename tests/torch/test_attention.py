@@ -146,6 +146,151 @@ def test_a_window_beyond_all_keys_is_none_and_one_of_keys_before_is_a_causal_mas
     assert torch.equal(rt.attention(q, k, v, causal=True, window=(5, 30)), rt.attention(q, k, v, window=(5, 0)))
 
 
+# ---- Sinks
+
+
+def formula(q, k, v, sinks=None, causal=False, window=(-1, -1), scale=None):
+    """The result and its log-sum-exp, written out for autograd: a sink is one more column of scores."""
+    (_, length, heads, dim), keys = q.shape, k.shape[1]
+    k, v = (x.repeat_interleave(heads // x.shape[2], 2) for x in (k, v))
+    scores = torch.einsum("bihc,bjhc->bhij", q, k) * (dim**-0.5 if scale is None else scale)
+    scores = scores.masked_fill(~reference._seen(length, keys, causal, window, q.device), -torch.inf)
+    if sinks is None:
+        return torch.einsum("bhij,bjhc->bihc", scores.softmax(-1), v), scores.logsumexp(-1)
+    scores = torch.cat([scores, sinks.view(1, -1, 1, 1).expand(*scores.shape[:3], 1)], -1)
+    return torch.einsum("bhij,bjhc->bihc", scores.softmax(-1)[..., :-1], v), scores.logsumexp(-1)
+
+
+def compare_with_formula(leaves, found, grad, **given):
+    """``found``: the result, the log-sum-exp and the gradients of the leaves."""
+    wide = [x.detach().double().requires_grad_() for x in leaves]
+    out, lse = formula(*wide, **given)
+    want = (out.detach(), lse.detach(), *torch.autograd.grad(out, wide, grad.double()))
+    for name, have, right in zip(("out", "lse", "dq", "dk", "dv", "dsinks"), found, want, strict=False):
+        assert have.shape == right.shape, name
+        testing.assert_snr(right, have.detach(), 40)
+
+
+SINKS = torch.tensor([1.5, -2.0, 0.0, 4.0])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("causal,window", [(False, None), (True, None), (True, (20, 0)), (False, (9, 14))], ids=str)
+@pytest.mark.parametrize("lengths,heads,dim,v_dim", [((133, 133), (4, 2), 64, 64), ((70, 33), (4, 1), 64, 64), ((9, 40), (4, 4), 40, 24)], ids=str)
+def test_sinks_and_their_gradient(device, dtype, causal, window, lengths, heads, dim, v_dim):
+    q, k, v = heads_of(device, dtype, lengths, heads, dim, 2, v_dim)
+    sinks = SINKS.clone().to(device).requires_grad_()
+    out, lse = rt.attention(q, k, v, causal=causal, window=window, sinks=sinks, return_lse=True)
+    grad = torch.randn_like(out)
+    found = (out, lse, *torch.autograd.grad(out, (q, k, v, sinks), grad))
+    compare_with_formula((q, k, v, sinks), found, grad, causal=causal, window=window or (-1, -1))
+    alone = rt.attention(q.detach(), k.detach(), v.detach(), causal=causal, window=window, sinks=sinks)
+    assert torch.equal(torch.autograd.grad(alone, sinks, grad)[0], found[-1])
+
+
+def test_the_comparison_finds_sinks_that_are_wrong(on_cpu):
+    q, k, v = (x.detach() for x in heads_of("cpu", torch.bfloat16))
+    grad = torch.randn_like(q)
+    for wrong in (None, SINKS.flip(0), SINKS * 0.125, SINKS.where(SINKS < 4, -torch.inf)):
+        given = [x.clone().requires_grad_() for x in (q, k, v)]
+        out, lse = rt.attention(*given, causal=True, sinks=wrong, return_lse=True)
+        found = (out, lse, *torch.autograd.grad(out, given, grad))
+        with pytest.raises(AssertionError):
+            compare_with_formula((q, k, v, SINKS), found, grad, causal=True)
+
+
+def test_sinks_of_documents(device):
+    leaves, of_queries, of_keys = packed(device, torch.bfloat16, "equal")
+    sinks = SINKS.clone().to(device).requires_grad_()
+    out, lse = rt.varlen_attention(*leaves, of_queries, of_keys, causal=True, sinks=sinks, return_lse=True)
+    grad = torch.randn_like(out)
+    found = torch.autograd.grad(out, (*leaves, sinks), grad)
+    total = torch.zeros_like(sinks)
+    for n in range(len(of_queries) - 1):
+        rows = slice(*of_queries[n : n + 2].tolist())
+        if rows.stop == rows.start:
+            continue
+        of = [x.detach()[None, rows].requires_grad_() for x in leaves]
+        alone = rt.attention(*of, causal=True, sinks=sinks, return_lse=True)
+        *gradients, of_sinks = torch.autograd.grad(alone[0], (*of, sinks), grad[None, rows])
+        total += of_sinks
+        assert torch.equal(alone[0][0], out[rows]) and torch.equal(alone[1][0], lse[:, rows])
+        assert all(torch.equal(a[0], b[rows]) for a, b in zip(gradients, found))
+    torch.testing.assert_close(total, found[-1])
+    outside, sums = rt.varlen_attention(*leaves, of_queries[:2] + 5, of_keys[:2] + 5, sinks=sinks, return_lse=True)
+    assert not outside[:5].any() and torch.equal(sums[:, :5], sinks.detach()[:, None].expand(4, 5))
+
+
+def test_rows_without_keys_have_their_sink(device):
+    sinks = SINKS.to(device)
+    q, k, v = heads_of(device, torch.bfloat16, (5, 3))
+    out, lse = rt.attention(q, k, v, causal=True, sinks=sinks, return_lse=True)
+    assert not out[:, :2].any() and torch.equal(lse[..., :2], sinks[:, None].expand(2, 4, 2))
+    for dtype in (torch.bfloat16, torch.float64) if device.type == "cpu" else (torch.bfloat16,):
+        for lengths, batch in (((5, 0), 2), ((0, 3), 2), ((5, 3), 0)):
+            q, k, v = heads_of(device, dtype, lengths, batch=batch)
+            given = sinks.clone().to(dtype if dtype == torch.float64 else torch.float32).requires_grad_()
+            out, lse = rt.attention(q, k, v, sinks=given, return_lse=True)
+            assert not out.any() and torch.equal(lse.detach(), given.detach()[:, None].expand(batch, 4, lengths[0]))
+            assert not torch.autograd.grad(out.sum(), given)[0].any()
+    none = torch.full((4,), -torch.inf, device=device)
+    q, k, v = heads_of(device, torch.bfloat16)
+    assert torch.equal(rt.attention(q, k, v, causal=True, sinks=none), rt.attention(q, k, v, causal=True))
+
+
+def test_gradients_of_sinks_match_differences(on_cpu):
+    q, k, v = (x.detach().double().requires_grad_() for x in heads_of("cpu", torch.float32, (3, 4), (4, 2), 3, 1, 2))
+    sinks = SINKS.double().requires_grad_()
+    for given in ({}, {"causal": True}, {"window": (1, 0)}):
+        def call(q, k, v, sinks, given=given):
+            return rt.attention(q, k, v, sinks=sinks, scale=0.7, **given)
+
+        assert torch.autograd.gradcheck(call, (q, k, v, sinks), check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(call, (q, k, v, sinks))
+
+
+def test_sinks_in_other_forms(on_cpu):
+    """Of 16 bits, compiled, mapped, by operators, under autocast and kept for backward."""
+    leaves = heads_of("cpu", torch.bfloat16)
+    sinks = SINKS.clone().requires_grad_()
+    want = rt.attention(*leaves, causal=True, sinks=sinks)
+    grad = torch.randn_like(want)
+    gradients = torch.autograd.grad(want, (*leaves, sinks), grad)
+    half = SINKS.bfloat16().requires_grad_()  # all of them have it exactly
+    out = rt.attention(*leaves, causal=True, sinks=half)
+    assert torch.equal(out, want) and torch.autograd.grad(out, half, grad)[0].dtype == torch.bfloat16
+    compiled = torch.compile(lambda *x: rt.attention(*x[:3], causal=True, sinks=x[3]), fullgraph=True, backend="aot_eager", dynamic=True)
+    out = compiled(*leaves, sinks)
+    assert torch.equal(out, want)
+    assert all(torch.equal(a, b) for a, b in zip(torch.autograd.grad(out, (*leaves, sinks), grad), gradients, strict=True))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(rt.attention(*(x.detach().float() for x in leaves), causal=True, sinks=sinks), want)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
+        rt.attention(*leaves, sinks=sinks)
+    assert len(kept) == 6
+    q, k, v = (x.detach() for x in leaves)
+    many = torch.stack([SINKS, SINKS + 1])
+    mapped = torch.func.vmap(lambda s: rt.attention(q, k, v, sinks=s))(many)
+    assert torch.equal(mapped, torch.stack([rt.attention(q, k, v, sinks=s) for s in many]))
+    each = torch.func.vmap(torch.func.grad(lambda s, q: rt.attention(q, k[:1], v[:1], sinks=s).float().square().sum()), (None, 0))(SINKS, q[:, None])
+    alone = [torch.func.grad(lambda s, i=i: rt.attention(q[i : i + 1], k[:1], v[:1], sinks=s).float().square().sum())(SINKS) for i in range(2)]
+    torch.testing.assert_close(each, torch.stack(alone))
+    torch.library.opcheck(ops.attention.default, (q, k, v, True, 0.5, True, -1, -1, SINKS))
+    o, lse = ops.attention(q, k, v, True, 0.5, True, -1, -1, SINKS)
+    torch.library.opcheck(ops.attention_backward.default, (grad, q, k, v, o, lse, True, 0.5, True, -1, -1, SINKS))
+
+
+def test_a_module_with_sinks(on_cpu):
+    module = rt.Attention(causal=True, sinks=4)
+    assert repr(module) == "Attention(causal=True, layout='bshd', sinks=4)" and module.state_dict().keys() == {"sinks"}
+    q, k, v = heads_of("cpu", torch.bfloat16)
+    assert torch.equal(module(q, k, v), rt.attention(q, k, v, causal=True, sinks=torch.zeros(4)))
+    module(q, k, v).sum().backward()
+    assert module.sinks.grad.shape == (4,) and module.sinks.grad.any()
+    assert rt.Attention(sinks=4, dtype=torch.bfloat16, device="meta").sinks.dtype == torch.bfloat16
+
+
 def wrong_ones(q, k, v):
     """Results that are almost right: a mask that is off by one, another head of the group, no scale, a rounded sum."""
     places = torch.arange(k.shape[1])
@@ -183,7 +328,9 @@ def test_the_check_finds_gradients_that_are_wrong(on_cpu):
         ((grad, q, k, v, o, lse, False, None), ("dq", "dk", "dv")),
         ((grad, q, k, v, o, lse, True, 0.12), ("dq", "dk", "dv")),
     ):
-        for name, found in zip(("dq", "dk", "dv"), ops.attention_backward(*given), strict=True):
+        *gradients, of_sinks = ops.attention_backward(*given)
+        assert of_sinks.numel() == 0
+        for name, found in zip(("dq", "dk", "dv"), gradients, strict=True):
             with pytest.raises(AssertionError) if name in wrong else contextlib.nullcontext():
                 check(found, want[name])
 
@@ -367,7 +514,7 @@ def test_the_check_finds_documents_that_are_wrong(on_cpu):
     every = ("dq", "dk", "dv")
     stale, seen, lost = (*right[:5], lse + 0.05, *right[6:]), (*right[:6], of_queries, neighbour, True), (*right[:6], short, of_keys, True)
     for given, wrong in ((right, ()), (stale, every), (seen, ("dq",)), (lost, every)):  # a neighbour's key takes nothing from the document's own
-        for name, found in zip(every, ops.varlen_attention_backward(*given), strict=True):
+        for name, found in zip(every, ops.varlen_attention_backward(*given)[:3], strict=True):
             with pytest.raises(AssertionError) if name in wrong else contextlib.nullcontext():
                 check(found[None, rows], want[name])
 
@@ -479,6 +626,8 @@ REFUSED = {
     "an endless scale": (lambda q, k, v: rt.attention(q, k, v, scale=1e300), ValueError, "give a finite number above 0"),
     "a window before nothing": (lambda q, k, v: ops.attention(q, k, v, False, None, False, -2, 3), ValueError, "window is \\(-2, 3\\); give the keys before"),
     "a window of one end": (lambda q, k, v: rt.attention(q, k, v, window=7), ValueError, "window=7; give \\(left, right\\)"),
+    "sinks of other heads": (lambda q, k, v: rt.attention(q, k, v, sinks=q.new_zeros(2)), ValueError, "a number for each of the 4 heads of q"),
+    "sinks of 16 bits": (lambda q, k, v: ops.attention(q, k, v, sinks=q.new_zeros(4)), TypeError, "sinks is torch.bfloat16; give torch.float32"),
     "a layout": (lambda q, k, v: rt.attention(q, k, v, layout="sbhd"), ValueError, "use 'bshd' or 'bhsd'"),
 }
 

@@ -276,6 +276,27 @@ def test_a_sliding_window_of_transformers(device, queries, keys, causal):
         rt.hf_attention(Layer(), q, k, v, None, sliding_window=0)
 
 
+@pytest.mark.parametrize("window", [None, 4])
+def test_sinks_of_transformers(on_cpu, window):
+    """As eager_attention_forward of GPT-OSS has them: one more column of scores, that is dropped behind the softmax."""
+    q, k, v = operands("cpu", 6, 9, heads=(4, 2))
+    s_aux = torch.nn.Parameter(torch.tensor([1.0, -2.0, 0.5, 3.0]).bfloat16())
+    scores = torch.einsum("bhic,bhjc->bhij", q.double(), k.double().repeat_interleave(2, 1)) * 0.2
+    away = torch.arange(9) - (torch.arange(6)[:, None] + 3)
+    scores = scores.masked_fill((away > 0) | (away <= -(window or 100)), -torch.inf)
+    scores = torch.cat([scores, s_aux.detach().double().view(1, 4, 1, 1).expand(2, 4, 6, 1)], -1)
+    want = torch.einsum("bhij,bhjc->bihc", scores.softmax(-1)[..., :-1], v.double().repeat_interleave(2, 1))
+    with rt.use_sdpa(strict=True) as seen:
+        out, _ = rt.hf_attention(Layer(), q, k, v, None, scaling=0.2, s_aux=s_aux, sliding_window=window)
+    assert seen.ours == 1
+    testing.assert_snr(want, out, 35)
+    assert torch.autograd.grad(out.sum(), s_aux)[0].dtype == torch.bfloat16
+    for given, reason in ((q.float(), "torch.float32"), (q, "attn_mask is given")):
+        mask = torch.ones(6, 9, dtype=torch.bool) if given is q else None
+        with pytest.raises(NotImplementedError, match=f"s_aux is given, and {reason}.*'eager'"):
+            rt.hf_attention(Layer(), given, k.to(given.dtype), v.to(given.dtype), mask, s_aux=s_aux)
+
+
 @pytest.mark.parametrize("window", [None, 3])
 def test_packed_documents_of_transformers(device, window):
     of = torch.tensor([0, 4, 4, 11], dtype=torch.int32, device=device)
@@ -292,7 +313,7 @@ def test_packed_documents_of_transformers(device, window):
 
 @pytest.mark.parametrize(
     "given,message",
-    [({"softcap": 30.0}, "softcap is given"), ({"s_aux": torch.zeros(4)}, "sinks"), ({"cu_seq_lens_q": torch.zeros(2)}, "packed documents of a batch of 2 by cu_seq_lens_q"),
+    [({"softcap": 30.0}, "softcap is given"), ({"cu_seq_lens_q": torch.zeros(2)}, "packed documents of a batch of 2 by cu_seq_lens_q"),
      ({"output_attentions": True}, "'eager'")],
     ids=str,
 )  # fmt: skip

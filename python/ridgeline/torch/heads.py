@@ -29,6 +29,7 @@ def attention(
     return_lse: Literal[False] = ...,
     deterministic: bool | None = ...,
     window: Window | None = ...,
+    sinks: torch.Tensor | None = ...,
 ) -> torch.Tensor: ...
 @overload
 def attention(
@@ -42,6 +43,7 @@ def attention(
     return_lse: Literal[True],
     deterministic: bool | None = ...,
     window: Window | None = ...,
+    sinks: torch.Tensor | None = ...,
 ) -> tuple[torch.Tensor, torch.Tensor]: ...
 def attention(
     q: torch.Tensor,
@@ -54,6 +56,7 @@ def attention(
     return_lse: bool = False,
     deterministic: bool | None = None,
     window: Window | None = None,
+    sinks: torch.Tensor | None = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """softmax(scale q k^T) v of every head, with scores and sums in float32 and one rounding of the result.
 
@@ -73,6 +76,9 @@ def attention(
                    as there are. With causal the right end is at most 0: causal=True and window=(1023, 0) are the last 1024 keys. Blocks of
                    keys outside of it are not computed
 
+    sinks          [heads]: a logit of each head beside the scores of each of its rows, not scaled, that takes part in the softmax's sum and has no
+                   value, as in GPT-OSS. Float32 inside; its gradient has its own dtype. A row that sees no key is 0, and its log-sum-exp the sink
+
     Tensors are read where they lie: any strides but within a head, so parts of a packed qkv and transposed views are not copied; elements of
     a head that are not adjacent, and expanded tensors, are a ValueError. The result lies in memory as [batch, length, heads, dim] in either
     layout. There are no masks but these, no dropout and no soft cap: ``sdpa`` hands what it is asked of these to torch.
@@ -80,10 +86,10 @@ def attention(
     DTensors may be sharded along batch and heads (as many heads of q, and of k and v, in every shard; one head of k and v may be whole), and
     without causal and window q along its length. Other placements are a NotImplementedError.
     """
-    if has_torch_function_variadic(q, k, v):
+    if has_torch_function_variadic(q, k, v, sinks):
         traced: torch.Tensor | tuple[torch.Tensor, torch.Tensor] = handle_torch_function(
             attention,
-            (q, k, v),
+            (q, k, v, sinks),
             q,
             k,
             v,
@@ -93,6 +99,7 @@ def attention(
             return_lse=return_lse,
             deterministic=deterministic,
             window=window,
+            sinks=sinks,
         )
         return traced
     if layout not in ("bshd", "bhsd"):
@@ -103,16 +110,21 @@ def attention(
             raise ValueError(f"attention: the shapes are {shapes}; give [batch, heads, length, dim]")
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
     left, right = window_ends(window, "attention")
-    if is_dtensor(q) or is_dtensor(k) or is_dtensor(v):
-        refusal = attention_refusal(q, k, v, causal, (left, right))
+    if any(is_dtensor(x) for x in (q, k, v, sinks)):
+        refusal = attention_refusal(q, k, v, causal, (left, right), sinks)
         if refusal is not None:
             raise NotImplementedError(f"attention: {refusal}; redistribute them first: whole, or along batch or heads")
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
-    o, lse = _attention(q, k, v, causal, scale, deterministic, left, right)
+    o, lse = _attention(q, k, v, causal, scale, deterministic, left, right, _of_sums(sinks, q))
     if layout == "bhsd":
         o = o.transpose(1, 2)
     return (o, lse) if return_lse else o
+
+
+def _of_sums(sinks: torch.Tensor | None, q: torch.Tensor) -> torch.Tensor | None:
+    """As the operator takes it, in the dtype of the log-sum-exp."""
+    return None if sinks is None else sinks.to(torch.float64 if q.dtype == torch.float64 else torch.float32).contiguous()
 
 
 def window_ends(window: Window | None, name: str) -> tuple[int, int]:
@@ -138,6 +150,7 @@ def varlen_attention(
     return_lse: Literal[False] = ...,
     deterministic: bool | None = ...,
     window: Window | None = ...,
+    sinks: torch.Tensor | None = ...,
 ) -> torch.Tensor: ...
 @overload
 def varlen_attention(
@@ -152,6 +165,7 @@ def varlen_attention(
     return_lse: Literal[True],
     deterministic: bool | None = ...,
     window: Window | None = ...,
+    sinks: torch.Tensor | None = ...,
 ) -> tuple[torch.Tensor, torch.Tensor]: ...
 def varlen_attention(
     q: torch.Tensor,
@@ -165,6 +179,7 @@ def varlen_attention(
     return_lse: bool = False,
     deterministic: bool | None = None,
     window: Window | None = None,
+    sinks: torch.Tensor | None = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """``attention`` of documents that lie behind each other: queries see keys of their own document alone.
 
@@ -175,16 +190,17 @@ def varlen_attention(
                    may be empty and of other lengths than their keys; queries before the first and behind the last one are 0
     cu_seqlens_k   the same of the keys
     causal, window  of every document by its own lengths: its last query is at its last key
+    sinks          [heads], as of ``attention``
     return_lse     the log-sum-exp is [heads, tokens]
 
     The offsets are never read by the host of a GPU, and longest lengths need not be given: calls do not wait for the device, and a CUDA graph
     takes other offsets in the same memory. Offsets that fall or leave the tokens are a ValueError on the CPU; a GPU takes the nearest that are
     possible. DTensors may be sharded along heads.
     """
-    if has_torch_function_variadic(q, k, v):
+    if has_torch_function_variadic(q, k, v, sinks):
         traced: torch.Tensor | tuple[torch.Tensor, torch.Tensor] = handle_torch_function(
             varlen_attention,
-            (q, k, v),
+            (q, k, v, sinks),
             q,
             k,
             v,
@@ -195,17 +211,21 @@ def varlen_attention(
             return_lse=return_lse,
             deterministic=deterministic,
             window=window,
+            sinks=sinks,
         )
         return traced
     left, right = window_ends(window, "varlen_attention")
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
-    o, lse = _varlen_attention(q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale, deterministic, left, right)
+    o, lse = _varlen_attention(q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale, deterministic, left, right, _of_sums(sinks, q))
     return (o, lse) if return_lse else o
 
 
 class Attention(torch.nn.Module):
-    """``attention`` with its settings; there are no parameters."""
+    """``attention`` with its settings; without sinks there are no parameters.
+
+    sinks  the number of heads of q: a parameter ``sinks`` of that many, 0 at first
+    """
 
     def __init__(
         self,
@@ -215,6 +235,9 @@ class Attention(torch.nn.Module):
         layout: Layout = "bshd",
         deterministic: bool | None = None,
         window: Window | None = None,
+        sinks: int | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         if layout not in ("bshd", "bhsd"):
@@ -222,14 +245,24 @@ class Attention(torch.nn.Module):
         window_ends(window, "Attention")
         self.causal, self.scale, self.deterministic, self.window = causal, scale, deterministic, window
         self.layout: Layout = layout
+        self.sinks = None if sinks is None else torch.nn.Parameter(torch.zeros(sinks, device=device, dtype=dtype))
 
     def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return attention(
-            q, k, v, causal=self.causal, scale=self.scale, layout=self.layout, deterministic=self.deterministic, window=self.window
+            q,
+            k,
+            v,
+            causal=self.causal,
+            scale=self.scale,
+            layout=self.layout,
+            deterministic=self.deterministic,
+            window=self.window,
+            sinks=self.sinks,
         )
 
     def extra_repr(self) -> str:
         words = [f"causal={self.causal}", f"layout={self.layout!r}"]
-        given = (("scale", self.scale), ("deterministic", self.deterministic), ("window", self.window))
+        sinks = None if self.sinks is None else len(self.sinks)
+        given = (("scale", self.scale), ("deterministic", self.deterministic), ("window", self.window), ("sinks", sinks))
         words += [f"{name}={value}" for name, value in given if value is not None]
         return ", ".join(words)

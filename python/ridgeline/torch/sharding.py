@@ -504,8 +504,8 @@ def _shared_out(heads: int, kv_heads: int, ranks: int) -> bool:
 
 
 def _attention(letters: str, results: str) -> Any:
-    """q rows of q, o and their gradients, k of k and v and theirs, l the log-sum-exp, by position; then whether it is causal, scale,
-    deterministic, and the ends of a window.
+    """q rows of q, o and their gradients, k of k and v and theirs, l the log-sum-exp, s a number of each head of q, by position; then whether it
+    is causal, scale, deterministic, the ends of a window, and sinks.
 
     Batch and heads may be sharded, and without a mask the queries: where k and v are whole their gradients are partial.
     """
@@ -517,43 +517,62 @@ def _attention(letters: str, results: str) -> Any:
         masked = _get(args, len(letters), False) or any(_get(args, len(letters) + at, -1) >= 0 for at in (3, 4))
         whole = Replicate()
         ways: list[dict[str, tuple[Any, Any]]] = [  # as an operand, and as a result
-            dict.fromkeys("qkl", (whole, whole)),
+            dict.fromkeys("qkls", (whole, whole)),
             dict.fromkeys("qkl", (Shard(0), Shard(0))),
         ]
+        sinks = _get(args, len(letters) + 5) is not None
         one_for_all = whole, Partial()
+        ways[1]["s"] = one_for_all
         if _shared_out(q.shape[2], k.shape[2], q.mesh.size()):
             of_keys = one_for_all if k.shape[2] == 1 else (Shard(2), Shard(2))
-            ways.append({"q": (Shard(2), Shard(2)), "k": of_keys, "l": (Shard(1), Shard(1))})
+            ways.append({"q": (Shard(2), Shard(2)), "k": of_keys, "l": (Shard(1), Shard(1)), "s": (Shard(0), Shard(0))})
         if not masked:
-            ways.append({"q": (Shard(1), Shard(1)), "k": one_for_all, "l": (Shard(2), Shard(2))})
-        rest = [None] * (len(args) - len(letters))
-        return [([way[each][1] for each in results], [way[each][0] for each in letters] + rest) for way in ways]
+            ways.append({"q": (Shard(1), Shard(1)), "k": one_for_all, "l": (Shard(2), Shard(2)), "s": one_for_all})
+        return _placed(ways, letters, results, len(args), len(letters) + 5 if sinks else None)
 
     return rule
 
 
 def _varlen_attention(letters: str, results: str) -> Any:
-    """q rows of q, o and their gradients, k of k and v and theirs, l the log-sum-exp, d offsets of documents, by position: heads may be sharded."""
+    """q rows of q, o and their gradients, k of k and v and theirs, l the log-sum-exp, s a number of each head of q, d offsets of documents, by
+    position; sinks are among the rest as above. Heads may be sharded."""
 
     def rule(*args: Any) -> Any:
         from torch.distributed.tensor import Partial, Replicate, Shard
 
         q, k = args[letters.index("q")], args[letters.index("k")]
         whole = Replicate()
-        ways: list[dict[str, tuple[Any, Any]]] = [dict.fromkeys("qkld", (whole, whole))]  # as an operand, and as a result
+        ways: list[dict[str, tuple[Any, Any]]] = [dict.fromkeys("qklsd", (whole, whole))]  # as an operand, and as a result
         if _shared_out(q.shape[1], k.shape[1], q.mesh.size()):
             of_keys = (whole, Partial()) if k.shape[1] == 1 else (Shard(1), Shard(1))
-            ways.append({"q": (Shard(1), Shard(1)), "k": of_keys, "l": (Shard(0), Shard(0)), "d": (whole, whole)})
-        rest = [None] * (len(args) - len(letters))
-        return [([way[each][1] for each in results], [way[each][0] for each in letters] + rest) for way in ways]
+            of_heads = Shard(0), Shard(0)
+            ways.append({"q": (Shard(1), Shard(1)), "k": of_keys, "l": of_heads, "s": of_heads, "d": (whole, whole)})
+        sinks = _get(args, len(letters) + 5) is not None
+        return _placed(ways, letters, results, len(args), len(letters) + 5 if sinks else None)
 
     return rule
 
 
-def attention_refusal(q: Any, k: Any, v: Any, causal: bool, window: tuple[int, int] = (-1, -1)) -> str | None:
+def _placed(ways: list[dict[str, tuple[Any, Any]]], letters: str, results: str, count: int, sinks: int | None) -> Any:
+    """Ways as DTensor wants them: of results, and of ``count`` arguments, of which that at ``sinks`` is one of each head."""
+    from torch.distributed.tensor import Replicate
+
+    made = []
+    for way in ways:
+        given: list[Any] = [way[each][0] for each in letters] + [None] * (count - len(letters))
+        if sinks is not None:
+            given[sinks] = way["s"][0]
+        none = sinks is None  # an empty gradient is whole
+        made.append(([Replicate() if each == "s" and none else way[each][1] for each in results], given))
+    return made
+
+
+def attention_refusal(q: Any, k: Any, v: Any, causal: bool, window: tuple[int, int] = (-1, -1), sinks: Any = None) -> str | None:
     """Why attention of these [batch, length, heads, dim], of which one is a DTensor, is not made of what each rank has."""
     if not (is_dtensor(q) and is_dtensor(k) and is_dtensor(v)):
         return "q, k and v are not all DTensors"
+    if sinks is not None and not is_dtensor(sinks):
+        return "q is a DTensor and sinks is none"
     for at, places in enumerate(zip(q.placements, k.placements, v.placements)):
         sharded = {place.dim for place in places if place.is_shard()}
         fits = not any(place.is_partial() for place in places)
@@ -699,9 +718,9 @@ def register() -> None:
         (ops.rope_norm, _rope_norm, 7),
         (ops.rope_norm_backward, _rope_norm_backward, 9),
         (ops.attention, _attention("qkk", "ql"), 3),
-        (ops.attention_backward, _attention("qqkkql", "qkk"), 6),
+        (ops.attention_backward, _attention("qqkkql", "qkks"), 6),
         (ops.varlen_attention, _varlen_attention("qkkdd", "ql"), 5),
-        (ops.varlen_attention_backward, _varlen_attention("qqkkqldd", "qkk"), 8),
+        (ops.varlen_attention_backward, _varlen_attention("qqkkqldd", "qkks"), 8),
         (ops.embedding, _embedding, 2),
         (ops.embedding_backward, _embedding_backward, 2),
         (ops.combine_rows, _combine_rows, 4),

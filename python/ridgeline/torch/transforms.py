@@ -81,13 +81,19 @@ def _as_batch(x: torch.Tensor, dim: int | None, size: int) -> torch.Tensor:
 
 
 def _of_heads(op: Any, tensors: int) -> Any:
-    """The rule of an operator whose first arguments are tensors with the batch in front, as are its results."""
+    """The rule of an operator whose first arguments are tensors with the batch in front, as are its results. Sinks have no batch: with them each
+    sample is a call."""
 
-    def rule(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[tuple[torch.Tensor, ...], tuple[int, ...]]:
+    def rule(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[tuple[torch.Tensor, ...], tuple[int | None, ...]]:
         size = info.batch_size
+        if any(isinstance(x, torch.Tensor) for x in args[tensors:]):
+            dims = [*in_dims, *[None] * (len(args) - len(in_dims))]
+            each = [op(*(x if dim is None else x.select(dim, i).contiguous() for x, dim in zip(args, dims))) for i in range(size)]
+            return tuple(torch.stack(x) for x in zip(*each)), (0,) * len(each[0])
         together = [_as_batch(x, dim, size) for x, dim in zip(args[:tensors], in_dims)]
         made = op(*together, *args[tensors:])
-        return tuple(x.reshape(size, x.shape[0] // size if size else 0, *x.shape[1:]) for x in made), (0,) * len(made)
+        samples = tuple(x.reshape(size, x.shape[0] // size if size else 0, *x.shape[1:]) for x in made)
+        return samples, (0,) * len(made)
 
     return rule
 

@@ -29,9 +29,11 @@ enum Param : std::size_t {
   kKeysRight,
   kDocuments,
   kVDim,
+  kSinks,
   kParamCount
 };
-// Positions among the operands; behind these the offsets of packed documents, where a case has any, and the outputs.
+// Positions among the operands; behind these the offsets of packed documents and the sinks, where a case has any, and
+// the outputs.
 enum OperandAt : std::size_t { kQ, kK, kV };
 
 inline constexpr DType kDtypes[] = {DType::kBf16, DType::kF16};  // by the value of `dtype`
@@ -54,6 +56,7 @@ struct Shape {
   Window window;               // a causal mask is a right of 0
   double scale = 1;            // of a score, where a call is at hand
   std::int64_t documents = 0;  // packed in one sequence; 0: it is one
+  bool sinks = false;
 
   [[nodiscard]] std::int64_t kv_head(std::int64_t head) const { return head / (heads / kv_heads); }
   // The place of a query among the keys: the last one is at the last key.
@@ -85,6 +88,7 @@ inline Shape shape_of(const Problem& problem) {
   s.dtype = kDtypes[static_cast<std::size_t>(v[kDtype])];
   s.window = window_of(v[kMask] == 1, v[kKeysLeft] - 1, v[kKeysRight] - 1, s.q_len, s.k_len);
   s.documents = v[kDocuments];
+  s.sinks = v[kSinks] == 1;
   return s;
 }
 
@@ -121,6 +125,7 @@ Status check_window(std::string_view where, std::int64_t left, std::int64_t righ
 Status check_documents(std::string_view where, std::int64_t documents, std::int64_t batch);
 Status check_offsets(std::string_view op, const TensorView& q_offsets, const TensorView& k_offsets, std::int64_t batch);
 void add_offsets(Problem& problem);  // operands, where the case has documents
+Status check_sinks(std::string_view op, const TensorView& sinks, std::int64_t heads);
 // The parameters of a mask, one way to write each: a right of 0 is a causal mask. Lengths are there already.
 void set_mask(Call& call, bool causal, std::int64_t left, std::int64_t right);
 // The sizes of a case, of its inputs.
@@ -148,11 +153,12 @@ std::shared_ptr<const DeviceCheck> device_check();
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
-// Words of cases in a window, of packed documents, and of values of another size than keys, to check forward and
-// backward by.
+// Words of cases in a window, of packed documents, of values of another size than keys, and with sinks, to check
+// forward and backward by.
 std::span<const std::string_view> window_cases();
 std::span<const std::string_view> document_cases();
 std::span<const std::string_view> value_cases();
 std::span<const std::string_view> head_cases();  // forward
+std::span<const std::string_view> sink_cases();
 
 }  // namespace ridge::ops::attention

@@ -31,6 +31,7 @@ std::vector<record::Case> check_cases() {
   for (const std::string_view words : document_cases()) cases.push_back(make_case(words));
   for (const std::string_view words : value_cases()) cases.push_back(make_case(words));
   for (const std::string_view words : head_cases()) cases.push_back(make_case(words));
+  for (const std::string_view words : sink_cases()) cases.push_back(make_case(words));
   return cases;
 }
 
@@ -123,6 +124,20 @@ std::span<const std::string_view> head_cases() {
       "heads=2 kv_heads=1 q_len=200 k_len=330 dim=256 dtype=f16 keys_left=81 keys_right=33",
       "heads=2 kv_heads=1 q_len=300 k_len=300 dim=256 mask=causal documents=5",
       "heads=2 kv_heads=1 q_len=100 k_len=150 dim=248 dtype=f16 documents=2"};
+  return kWords;
+}
+
+// Under every mask, beside rows without keys, of shared heads, and of nothing.
+std::span<const std::string_view> sink_cases() {
+  static constexpr std::string_view kWords[] = {
+      "batch=2 heads=4 kv_heads=2 q_len=150 k_len=150 dim=64 mask=causal sinks=1",
+      "heads=4 kv_heads=1 q_len=33 k_len=70 dim=64 dtype=f16 sinks=1",
+      "heads=4 kv_heads=2 q_len=140 k_len=140 dim=64 mask=causal keys_left=33 sinks=1",
+      "heads=2 kv_heads=1 q_len=90 k_len=40 dim=64 mask=causal sinks=1",
+      "heads=4 kv_heads=2 q_len=200 k_len=150 dim=64 mask=causal documents=5 sinks=1",
+      "heads=3 kv_heads=1 q_len=20 k_len=30 dim=24 v_dim=40 sinks=1",
+      "heads=2 kv_heads=1 q_len=3 k_len=0 dim=64 sinks=1",
+      "heads=2 kv_heads=1 q_len=0 k_len=3 dim=64 sinks=1"};
   return kWords;
 }
 

@@ -6,6 +6,9 @@
 // over the keys j that query i sees: all, with `causal` those with j <= i + d, d = k_len - q_len (the last query sees
 // every key: bottom-right), and in a window those with i + d - window_left <= j <= i + d + window_right.
 //
+// Sinks     With `sinks`, f32 [heads]: a logit beside the scores of every row of that head, not scaled, that takes part
+//           in the sum and has no value: L[i] = log(exp(sink) + sum_j exp(s[i,j])). -infinity is no sink.
+//
 // Packed    With q_offsets and k_offsets, i32 [documents + 1] on the device, a batch of one sequence is documents
 // behind
 //           each other: queries q_offsets[n] .. q_offsets[n + 1] see keys of k_offsets[n] .. k_offsets[n + 1] alone, by
@@ -15,7 +18,7 @@
 // Shapes    q [batch, q_len, heads, dim]; k [batch, k_len, kv_heads, dim]; v [batch, k_len, kv_heads, v_dim];
 //           o [batch, q_len, heads, v_dim]; log_sum_exp [batch, heads, q_len]. heads is a multiple of kv_heads: query
 //           head h reads head h / (heads / kv_heads) of k and v. Any size from 0, dim and v_dim each from 1 to 256. A
-//           row that sees no key has o = 0 and a log-sum-exp of -infinity.
+//           row that sees no key has o = 0 and a log-sum-exp of -infinity, or its head's sink.
 // Dtypes    q, k, v and o the same one of bf16, f16; log_sum_exp f32.
 // Layout    The last dimension is contiguous; the others may have any strides and order, so [batch, heads, length, dim]
 // and
@@ -29,15 +32,16 @@
 //           dtype's smallest step) / sum_j exp(s[i,j] - max_j s[i,j]): exponentials below the normal numbers of fp32
 //           may be 0, and weights below those of the dtype have its smallest step. |L - exact| <= e[i] + 2^-20 + 4 u
 //           |L|. Scores of thousands and more are outside the model: their rounding alone changes a weight by more
-//           than itself.
+//           than itself. A sink is one more s[i,j] here, in e where its weight is at least 2^-126.
 // NaN, Inf  A row with a score of NaN or +infinity is NaN, its log-sum-exp too; one whose scores are all -infinity is
 // as one
-//           that sees no key. Every other row, and every other head, keeps its values; but a weight of zero times an
-//           infinite or NaN v may be NaN in rows that see keys of the same 128, of a matrix-unit kernel, and in rows
-//           whose window, or document, ends within 320 keys of it.
+//           that sees no key. With a sink of NaN or +infinity so is every row of its head that sees a key. Every other
+//           row, and every other head, keeps its values; but a weight of zero times an infinite or NaN v may be NaN in
+//           rows that see keys of the same 128, of a matrix-unit kernel, and in rows whose window, or document, ends
+//           within 320 keys of it.
 // Same bits Always, whatever the number of threads.
 // Cost      2 (dim + v_dim) FLOP per pair of a query and a key it sees, per head (of packed documents: as if they were
-//           of one length); traffic: q, k, v, o and log_sum_exp once.
+//           of one length); traffic: every operand once.
 // Streams   As gemm's.
 // Backward  attention_backward (backward/contract.h), from q, k, v, o and log_sum_exp.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, scale, window, null or overlapping memory, with the values;
@@ -69,6 +73,7 @@ struct AttentionArgs {
   std::optional<double> scale;                       // of the scores; none: 1 / sqrt(dim)
   std::int64_t window_left = -1, window_right = -1;  // -1: as many as there are
   TensorView q_offsets, k_offsets;                   // of packed documents; rank 0: there are none
+  TensorView sinks;                                  // f32 [heads]; rank 0: there are none
 };
 
 Status attention(const AttentionArgs& args, const Stream& stream);

@@ -26,7 +26,7 @@ const void* row_of(const TensorView& view, std::int64_t b, std::int64_t i, std::
 }
 
 struct Operands {
-  TensorView q, k, v, o, log_sum_exp;
+  TensorView q, k, v, o, log_sum_exp, sinks;
 };
 
 // The memory of one thread.
@@ -89,13 +89,16 @@ class Worker {
 
   void finish(const Sequence& in, std::int64_t h, std::int64_t first, std::int64_t r) {
     const std::int64_t query = in.first_query + first + r;
-    const float sum = tile_.sum[r];
+    const float sink = s_.sinks ? static_cast<const float*>(operands_.sinks.data)[h] : -kInfinity;
+    const bool empty = tile_.sum[r] == 0.0f;
+    const float top = std::max(tile_.maximum[r], sink), factor = std::exp(tile_.maximum[r] - top);
+    const float sum = tile_.sum[r] * factor + std::exp(sink - top);
     float* const o = tile_.o + r * tile_.v_dim;
-    for (std::int64_t c = 0; c < s_.v_dim; ++c) o[c] = sum == 0.0f ? 0.0f : o[c] / sum;
+    for (std::int64_t c = 0; c < s_.v_dim; ++c) o[c] = empty ? 0.0f : o[c] * factor / sum;
     numerics::from_float(s_.dtype, o, const_cast<void*>(row_of(operands_.o, in.batch, query, h)), s_.v_dim);
     const TensorView& sums = operands_.log_sum_exp;
     static_cast<float*>(sums.data)[in.batch * sums.stride[0] + h * sums.stride[1] + query] =
-        sum == 0.0f ? -kInfinity : tile_.maximum[r] + std::log(sum);
+        empty ? sink : top + std::log(sum);
   }
 
   const Shape& s_;
@@ -116,8 +119,12 @@ Status run(const Problem& problem, const Arguments& operands, const Stream& stre
   std::int64_t count = 0;
   for (const Sequence& one : sequences) ends.push_back(count += s.heads * tiles_of(one));
   if (count == 0) return ok_status();
-  const Operands views{operands[kQ], operands[kK], operands[kV], operand(problem, operands.operands, "o"),
-                       operand(problem, operands.operands, "log_sum_exp")};
+  const Operands views{operands[kQ],
+                       operands[kK],
+                       operands[kV],
+                       operand(problem, operands.operands, "o"),
+                       operand(problem, operands.operands, "log_sum_exp"),
+                       operand(problem, operands.operands, "sinks")};
   const int threads = static_cast<int>(std::clamp<std::int64_t>(stream.threads, 1, count));
   device::cpu::thread_pool().run(threads, [&](int thread) {
     Worker worker(s, views);

@@ -75,6 +75,12 @@ Status check_inputs(std::string_view op, const TensorView& q, const TensorView& 
   return ok_status();
 }
 
+Status check_sinks(std::string_view op, const TensorView& sinks, std::int64_t heads) {
+  if (sinks.rank == 0) return ok_status();
+  RIDGE_CHECK_OK(check_layout(op, "sinks", sinks, 1, "give a contiguous vector"));
+  return check_shape(op, "sinks", sinks, DType::kF32, {&heads, 1}, "give f32 [heads], the heads of q");
+}
+
 // Rows of q with the dim of v: o and its gradient.
 Status check_rows(std::string_view op, std::string_view name, const TensorView& view, const TensorView& q,
                   const TensorView& v) {
@@ -104,7 +110,8 @@ std::vector<record::ParamInfo> params() {
           {"keys_left", "0", "that a query sees up to its own place: window_left + 1; 0: all", {}},
           {"keys_right", "0", "from its own place on: window_right + 1; 0: all, or one with a causal mask", {}},
           {"documents", "0", "packed in a batch of one sequence, by offsets; 0: the sequence is one", {}},
-          {"v_dim", "0", "of a head of v and o; 0: dim", {}}};
+          {"v_dim", "0", "of a head of v and o; 0: dim", {}},
+          record::flag_param("sinks", "1: a logit of each head beside its scores")};
 }
 
 Result<Problem> bind_sizes(std::string_view op, std::span<const record::ParamInfo> params,
@@ -136,12 +143,14 @@ Status check_args(const Args& args) {
   RIDGE_CHECK_OK(check_inputs("attention", args.q, args.k, args.v, args.log_sum_exp, args.scale));
   RIDGE_CHECK_OK(check_window("attention", args.window_left, args.window_right));
   RIDGE_CHECK_OK(check_offsets("attention", args.q_offsets, args.k_offsets, args.q.shape[0]));
+  RIDGE_CHECK_OK(check_sinks("attention", args.sinks, args.q.shape[2]));
   RIDGE_CHECK_OK(check_rows("attention", "o", args.o, args.q, args.v));
   const NamedView named_q{"q", &args.q}, named_k{"k", &args.k}, named_v{"v", &args.v},
       sum{"log_sum_exp", &args.log_sum_exp}, q_offsets{"q_offsets", &args.q_offsets},
-      k_offsets{"k_offsets", &args.k_offsets};
-  RIDGE_CHECK_OK(check_apart("attention", {"o", &args.o}, {named_q, named_k, named_v, q_offsets, k_offsets, sum}));
-  return check_apart("attention", sum, {named_q, named_k, named_v, q_offsets, k_offsets});
+      k_offsets{"k_offsets", &args.k_offsets}, sinks{"sinks", &args.sinks};
+  RIDGE_CHECK_OK(
+      check_apart("attention", {"o", &args.o}, {named_q, named_k, named_v, q_offsets, k_offsets, sinks, sum}));
+  return check_apart("attention", sum, {named_q, named_k, named_v, q_offsets, k_offsets, sinks});
 }
 
 Result<Problem> bind(const record::Case& requested) {
@@ -151,6 +160,7 @@ Result<Problem> bind(const record::Case& requested) {
                       {"k", s.dtype, {s.batch, s.k_len, s.kv_heads, s.dim}, false, false},
                       {"v", s.dtype, {s.batch, s.k_len, s.kv_heads, s.v_dim}, false, false}};
   add_offsets(problem);
+  if (s.sinks) problem.operands.push_back({"sinks", DType::kF32, {s.heads}});
   problem.operands.push_back({"o", s.dtype, {s.batch, s.q_len, s.heads, s.v_dim}, true, false});
   problem.operands.push_back({"log_sum_exp", DType::kF32, {s.batch, s.heads, s.q_len}, true, false});
   const double usual = usual_scale(s.dim);
@@ -166,10 +176,12 @@ Result<Call> backward_call(const Problem& problem, const Arguments& forward, std
     return with_hint(make_error(ErrorCode::kUnsupported, "attention: there is no gradient through log_sum_exp"),
                      "give a gradient of o alone");
   }
-  for (const TensorView& wanted : grad_inputs.first(3)) {  // offsets have none
-    if (wanted.rank == 0) {
-      return with_hint(make_error(ErrorCode::kUnsupported, "attention: the gradients of q, k and v are made together"),
-                       "give memory for all three");
+  const std::optional<std::size_t> sinks = problem.position("sinks");
+  for (std::size_t i = 0; i < grad_inputs.size(); ++i) {
+    if ((i <= kV || i == sinks) && grad_inputs[i].rank == 0) {  // offsets have none
+      return with_hint(
+          make_error(ErrorCode::kUnsupported, "attention: the gradients of q, k, v and sinks are made together"),
+          "give memory for all of them");
     }
   }
   AttentionBackwardArgs args;
@@ -184,6 +196,10 @@ Result<Call> backward_call(const Problem& problem, const Arguments& forward, std
   args.d_q = grad_inputs[0];
   args.d_k = grad_inputs[1];
   args.d_v = grad_inputs[2];
+  if (sinks) {
+    args.sinks = forward[*sinks];
+    args.d_sinks = grad_inputs[*sinks];
+  }
   args.causal = problem.values[kMask] == 1;
   args.window_left = problem.values[kKeysLeft] - 1;
   args.window_right = problem.values[kKeysRight] - 1;
@@ -200,8 +216,9 @@ Result<Call> make_call(const Args& args) {
   set_sizes(call, args.q, args.k, args.v);
   set_mask(call, args.causal, args.window_left, args.window_right);
   call.values[kDocuments] = args.q_offsets.rank == 0 ? 0 : args.q_offsets.shape[0] - 1;
+  call.values[kSinks] = args.sinks.rank == 0 ? 0 : 1;
   for (const TensorView* view :
-       {&args.q, &args.k, &args.v, &args.q_offsets, &args.k_offsets, &args.o, &args.log_sum_exp}) {
+       {&args.q, &args.k, &args.v, &args.q_offsets, &args.k_offsets, &args.sinks, &args.o, &args.log_sum_exp}) {
     if (view->rank != 0) call.operands.push_back(*view);
   }
   call.scalars.push_back(record::Scalar::f64(args.scale.value_or(usual_scale(args.q.shape[3]))));
@@ -219,7 +236,8 @@ Operator describe() {
   op.reference = reference;
   op.spot_check = [](const Problem& problem, const Arguments& arguments, std::uint64_t) -> Result<SpotCheck> {
     RIDGE_TRY(spot, spot_check_by_reference(problem, arguments, reference));
-    // The log-sum-exp of a row without keys is -infinity: what agrees with the reference is no overflow.
+    // The log-sum-exp of a row without keys and without a sink is -infinity: what agrees with the reference is no
+    // overflow.
     spot.finite = spot.finite || spot.residual <= spot.allowed;
     return spot;
   };
@@ -229,8 +247,8 @@ Operator describe() {
   op.vary = vary;
   op.excuses = excuses;
   op.plan_values = plan_values;
-  op.backward =
-      Backward{"attention_backward", {"q", "k", "v", "q_offsets", "k_offsets", "o", "log_sum_exp"}, backward_call};
+  op.backward = Backward{
+      "attention_backward", {"q", "k", "v", "q_offsets", "k_offsets", "sinks", "o", "log_sum_exp"}, backward_call};
   return op;
 }
 

@@ -33,8 +33,9 @@ struct Row {
   double score_variance = 0;  // of the ideal kernel's worst score
 };
 
-Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, std::vector<std::int64_t> keys,
-           double scale) {
+// A head without a sink has one of -infinity.
+Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, std::vector<std::int64_t> keys, double scale,
+           double sink) {
   Row row;
   row.keys = std::move(keys);
   double most = -kInfinity, magnitude = 0, largest = 0;
@@ -60,19 +61,25 @@ Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, std::
         numerics::ideal_square_error(dot, sum, square) * scale * scale + kU * kU * score * score * 2 / 3;
     row.score_variance = std::max(row.score_variance, variance);
   }
+  const bool empty = !broken && most == -kInfinity;
+  const double top = std::max(most, sink);
+  double sum = std::exp(sink - top);
+  for (const double score : row.weights) sum += std::exp(score - top);
+  row.log_sum_exp = empty ? sink : top + std::log(sum);
+  if (std::exp(sink - row.log_sum_exp) >= kNormal) {
+    largest = std::max(largest, std::fabs(sink));
+    row.score_variance = std::max(row.score_variance, kU * kU * sink * sink * 2 / 3);
+  }
   row.score_error = 16 * kU * std::sqrt(static_cast<double>(k.dim)) * magnitude + 0x1p-20 * (1 + largest);
-  if (broken) {
+  if (empty) {
+    std::fill(row.weights.begin(), row.weights.end(), 0.0);
+    return row;
+  }
+  if (broken || std::isnan(sink) || sink == kInfinity) {
     row.log_sum_exp = std::numeric_limits<double>::quiet_NaN();
     std::fill(row.weights.begin(), row.weights.end(), row.log_sum_exp);
     return row;
   }
-  if (most == -kInfinity) {
-    std::fill(row.weights.begin(), row.weights.end(), 0.0);
-    return row;
-  }
-  double sum = 0;
-  for (const double score : row.weights) sum += std::exp(score - most);
-  row.log_sum_exp = most + std::log(sum);
   row.unit = 1 / sum;
   for (double& weight : row.weights) weight = std::exp(weight - row.log_sum_exp);
   return row;
@@ -148,13 +155,16 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
   const Rows q{numerics::to_doubles(operands[kQ]), s.q_len, s.heads, s.dim};
   const Rows k{numerics::to_doubles(operands[kK]), s.k_len, s.kv_heads, s.dim};
   const Rows v{numerics::to_doubles(operands[kV]), s.k_len, s.kv_heads, s.v_dim};
+  std::vector<double> sinks(static_cast<std::size_t>(s.heads), -kInfinity);
+  if (s.sinks) sinks = numerics::to_doubles(operand(problem, operands, "sinks"));
   std::vector<ReferenceOutput> outputs(2);
   std::vector<Row> rows;  // of a batch element, by query and head
   for (std::int64_t b = 0; b < s.batch; ++b) {
     rows.clear();
     for (std::int64_t i = 0; i < s.q_len; ++i) {
       for (std::int64_t h = 0; h < s.heads; ++h) {
-        rows.push_back(row_of(q.at(b, i, h), k, b, s.kv_head(h), keys_seen(s, documents, i), s.scale));
+        const double sink = sinks[static_cast<std::size_t>(h)];
+        rows.push_back(row_of(q.at(b, i, h), k, b, s.kv_head(h), keys_seen(s, documents, i), s.scale, sink));
         append_output_row(s, rows.back(), v, b, s.kv_head(h), outputs[0]);
       }
     }

@@ -9,7 +9,8 @@
 namespace ridge::ops::attention_backward {
 
 inline constexpr std::size_t kDeterministic = attention::kParamCount, kParamCount = attention::kParamCount + 1;
-// Positions among the operands; behind these the offsets of packed documents, where a case has any, and the gradients.
+// Positions among the operands; behind these the offsets of packed documents and the sinks, where a case has any, and
+// the gradients.
 enum OperandAt : std::size_t { kQ, kK, kV, kO, kLogSumExp, kGradO };
 
 Result<Call> make_call(const Args& args);

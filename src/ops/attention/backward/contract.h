@@ -5,11 +5,13 @@
 //   dq[i,c] = scale sum_j ds[i,j] k[j,c]   dk[j,c] = scale sum_i ds[i,j] q[i,c]   dv[j,c] = sum_i p[i,j] do[i,c]
 //
 // over the pairs of a query and a key that it sees; the sums of dk and dv are also over the query heads of a group. L
-// and o are what `attention` wrote. There is no gradient through the log-sum-exp.
+// and o are what `attention` wrote. There is no gradient through the log-sum-exp. With sinks
+//
+//   dsink[h] = -sum exp(sink[h] - L[i]) D[i]      over the rows i of that head, of all sequences
 //
 // Shapes    q, d_q [batch, q_len, heads, dim]; o, d_o [batch, q_len, heads, v_dim]; k, d_k [batch, k_len, kv_heads,
 //           dim]; v, d_v [batch, k_len, kv_heads, v_dim]; log_sum_exp [batch, heads, q_len]. Heads, lengths, dim and
-//           v_dim as attention's.
+//           v_dim as attention's. sinks, d_sinks f32 [heads], both or neither.
 // Dtypes    All the same one of bf16, f16; log_sum_exp f32.
 // Layout    As attention's: the last dimension contiguous, any strides and order of the others.
 // Aliasing  No output may overlap an input or another output.
@@ -20,11 +22,14 @@
 //           |do|, |dq - exact| <= scale sum_j ((2 e' + r + 4 u + 8 u sqrt(n)) |ds| + p f) |k|, dk likewise; each plus
 //           half an ulp, n the number of terms, and where p or ds are too small for a relative error t = max(2^-126,
 //           half the dtype's smallest step): t sum |do| of dv, scale sum (t + 2^-126 |do v - do o|) |k| of dq.
-// NaN, Inf  A row whose log-sum-exp is -infinity weighs every key with zero. What is not finite in a row of q, o, d_o
-// or
-//           log_sum_exp may make dk and dv of its group's head NaN, and dq of that row; in a row of k or v, dq of every
-//           query of the head, whether they see each other or not. Other heads keep their values.
-// Same bits On a CPU always, whatever the number of threads; on a GPU always of dk and dv, of dq with `deterministic`.
+//           |dsink - exact| <= sum_i ((2^-19 (1 + |sink| + |L|) + 8 u sqrt(n)) w |D| + w g) + 2^-126 sum |D|, with
+//           w[i] = exp(sink - L[i]), g[i] = 16 u sqrt(v_dim) sum |do||o|, plus half an ulp of f32.
+// NaN, Inf  A row whose log-sum-exp is -infinity weighs every key and its sink with zero. What is not finite in a row
+// of q, o, d_o or
+//           log_sum_exp may make dk and dv of its group's head, dsink of its head, and dq of that row NaN; in a row of
+//           k or v, dq of every query of the head, whether they see each other or not. Other heads keep their values.
+// Same bits On a CPU always, whatever the number of threads; on a GPU always of dk, dv and dsink, of dq with
+//           `deterministic`.
 // Cost      2 (3 dim + 2 v_dim) FLOP per pair of a query and a key it sees, per head; traffic: every operand once.
 //           Scratch memory on a GPU: 4 dim + 8 bytes per query and query head, dim rounded up to 64, 128, 192
 //           or 256.
@@ -53,6 +58,8 @@ struct AttentionBackwardArgs {
   std::optional<double> scale;                       // of the scores; none: 1 / sqrt(dim)
   std::int64_t window_left = -1, window_right = -1;  // as the forward had them
   TensorView q_offsets, k_offsets;                   // as the forward had them
+  TensorView sinks;                                  // as the forward had them
+  TensorView d_sinks;                                // written, where there are sinks
 };
 
 Status attention_backward(const AttentionBackwardArgs& args, const Stream& stream);

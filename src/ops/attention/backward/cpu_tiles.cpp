@@ -2,6 +2,7 @@
 // queries collect d_q over all keys, each in memory of its own thread: scores and products with v are computed for
 // both, seven products instead of five, and nothing of the square of the lengths is stored. Threads take tiles in turn.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -29,7 +30,7 @@ void* row_of(const TensorView& view, std::int64_t b, std::int64_t i, std::int64_
 }
 
 struct Operands {
-  TensorView q, k, v, o, log_sum_exp, d_o, d_q, d_k, d_v;
+  TensorView q, k, v, o, log_sum_exp, d_o, d_q, d_k, d_v, sinks, d_sinks;
 };
 
 // The memory of one thread.
@@ -91,6 +92,20 @@ class Worker {
     }
   }
 
+  // The gradient of a head's sink: rows in their order, in fp64.
+  void sink(std::int64_t h) {
+    const double logit = static_cast<const float*>(operands_.sinks.data)[h];
+    double gradient = 0;
+    for (std::int64_t b = 0; b < s_.batch; ++b) {
+      for (std::int64_t i = 0; i < s_.q_len; ++i) {
+        load(operands_.d_o, b, i, h, tile_.d_o);
+        const double sum = log_sum_exp(b, i, h);
+        gradient -= (sum == -kInfinity ? 0.0 : std::exp(logit - sum)) * delta(b, i, h, tile_.d_o);
+      }
+    }
+    static_cast<float*>(operands_.d_sinks.data)[h] = static_cast<float>(gradient);
+  }
+
  private:
   void add_to_keys(const Sequence& in, std::int64_t h, std::int64_t query, std::int64_t key) {
     const std::int64_t rows = std::min(kTileRows, in.shape.q_len - query);
@@ -124,18 +139,26 @@ class Worker {
     numerics::from_float(s_.dtype, sum, row_of(to, b, i, h), to.shape[3]);
   }
 
-  void load_queries(const Sequence& in, std::int64_t h, std::int64_t first, std::int64_t rows) {
+  [[nodiscard]] float log_sum_exp(std::int64_t b, std::int64_t i, std::int64_t h) const {
     const TensorView& sums = operands_.log_sum_exp;
+    return static_cast<const float*>(sums.data)[b * sums.stride[0] + h * sums.stride[1] + i];
+  }
+  // Of a row whose d_o is there.
+  float delta(std::int64_t b, std::int64_t i, std::int64_t h, const float* d_o) {
+    load(operands_.o, b, i, h, row_.data());
+    float sum = 0.0f;
+    for (std::int64_t c = 0; c < s_.v_dim; ++c) sum += d_o[c] * row_[static_cast<std::size_t>(c)];
+    return sum;
+  }
+
+  void load_queries(const Sequence& in, std::int64_t h, std::int64_t first, std::int64_t rows) {
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::int64_t b = in.batch, query = in.first_query + first + r;
       float *const q = tile_.q + r * tile_.dim, *const d_o = tile_.d_o + r * tile_.v_dim;
       load(operands_.q, b, query, h, q);
       load(operands_.d_o, b, query, h, d_o);
-      load(operands_.o, b, query, h, row_.data());
-      float delta = 0.0f;
-      for (std::int64_t c = 0; c < s_.v_dim; ++c) delta += d_o[c] * row_[static_cast<std::size_t>(c)];
-      const float sum = static_cast<const float*>(sums.data)[b * sums.stride[0] + h * sums.stride[1] + query];
-      tile_.delta[r] = delta;
+      const float sum = log_sum_exp(b, query, h);
+      tile_.delta[r] = delta(b, query, h, d_o);
       tile_.log_sum_exp[r] = sum == -kInfinity ? kInfinity : sum;  // no key has any weight
     }
   }
@@ -173,14 +196,19 @@ Status run(const Problem& problem, const Arguments& operands, const Stream& stre
   std::vector<std::int64_t> ends;  // blocks and tiles of all heads, up to the end of each sequence
   std::int64_t count = 0;
   for (const Sequence& one : sequences) ends.push_back(count += s.kv_heads * blocks_of(one) + s.heads * tiles_of(one));
-  if (count == 0) return ok_status();
+  const std::int64_t tasks = count + (s.sinks ? s.heads : 0);
+  if (tasks == 0) return ok_status();
   const auto named = [&](const char* name) { return operand(problem, operands.operands, name); };
-  const Operands views{operands[kQ],     operands[kK], operands[kV], operands[kO], operands[kLogSumExp],
-                       operands[kGradO], named("d_q"), named("d_k"), named("d_v")};
-  const int threads = static_cast<int>(std::clamp<std::int64_t>(stream.threads, 1, count));
+  const Operands views{operands[kQ], operands[kK], operands[kV], operands[kO],   operands[kLogSumExp], operands[kGradO],
+                       named("d_q"), named("d_k"), named("d_v"), named("sinks"), named("d_sinks")};
+  const int threads = static_cast<int>(std::clamp<std::int64_t>(stream.threads, 1, tasks));
   device::cpu::thread_pool().run(threads, [&](int thread) {
     Worker worker(s, views);
-    for (std::int64_t i = thread; i < count; i += threads) {
+    for (std::int64_t i = thread; i < tasks; i += threads) {
+      if (i >= count) {
+        worker.sink(i - count);
+        continue;
+      }
       const auto at = static_cast<std::size_t>(std::ranges::upper_bound(ends, i) - ends.begin());
       const std::int64_t blocks = blocks_of(sequences[at]), tiles = tiles_of(sequences[at]);
       const std::int64_t of_keys = s.kv_heads * blocks, own = i - (ends[at] - of_keys - s.heads * tiles);

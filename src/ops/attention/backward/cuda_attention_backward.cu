@@ -108,6 +108,9 @@ reason = "queries, keys and tiles are counted in 32 bits"
 expression = "window == 0 || max(q_len, k_len) <= 268435456"
 reason = "the ends of a window are counted in 32 bits"
 [[needs]]
+expression = "sinks == 0"
+reason = "the kernel has no build with sinks"
+[[needs]]
 expression = "min(q_align, k_align, v_align, o_align, d_o_align, d_q_align, d_k_align, d_v_align) >= 16"
 reason = "the copy engine needs rows that start on 16 bytes"
 [[workspace]]

@@ -15,14 +15,25 @@ Status check_args(const Args& args) {
   RIDGE_CHECK_OK(attention::check_offsets(kName, args.q_offsets, args.k_offsets, args.q.shape[0]));
   const NamedView q{"q", &args.q}, k{"k", &args.k}, v{"v", &args.v}, o{"o", &args.o},
       sum{"log_sum_exp", &args.log_sum_exp}, d_o{"d_o", &args.d_o}, d_q{"d_q", &args.d_q}, d_k{"d_k", &args.d_k},
-      d_v{"d_v", &args.d_v}, q_offsets{"q_offsets", &args.q_offsets}, k_offsets{"k_offsets", &args.k_offsets};
+      d_v{"d_v", &args.d_v}, q_offsets{"q_offsets", &args.q_offsets}, k_offsets{"k_offsets", &args.k_offsets},
+      sinks{"sinks", &args.sinks}, d_sinks{"d_sinks", &args.d_sinks};
+  RIDGE_CHECK_OK(attention::check_sinks(kName, args.sinks, args.q.shape[2]));
+  if ((args.sinks.rank == 0) != (args.d_sinks.rank == 0)) {
+    return with_hint(invalid("{}: {} without {}", kName, args.sinks.rank == 0 ? "d_sinks" : "sinks",
+                             args.sinks.rank == 0 ? "sinks" : "d_sinks"),
+                     "give both or neither");
+  }
   for (const NamedView& one : {o, d_o})
     RIDGE_CHECK_OK(attention::check_rows(kName, one.name, *one.view, args.q, args.v));
   for (const auto& [gradient, of] : {std::pair{d_q, q}, {d_k, k}, {d_v, v}})
     RIDGE_CHECK_OK(attention::check_like(kName, gradient.name, *gradient.view, of.name, *of.view));
-  RIDGE_CHECK_OK(check_apart(kName, d_q, {q, k, v, o, sum, d_o, q_offsets, k_offsets, d_k, d_v}));
-  RIDGE_CHECK_OK(check_apart(kName, d_k, {q, k, v, o, sum, d_o, q_offsets, k_offsets, d_v}));
-  return check_apart(kName, d_v, {q, k, v, o, sum, d_o, q_offsets, k_offsets});
+  RIDGE_CHECK_OK(check_apart(kName, d_q, {q, k, v, o, sum, d_o, q_offsets, k_offsets, sinks, d_k, d_v, d_sinks}));
+  RIDGE_CHECK_OK(check_apart(kName, d_k, {q, k, v, o, sum, d_o, q_offsets, k_offsets, sinks, d_v, d_sinks}));
+  RIDGE_CHECK_OK(check_apart(kName, d_v, {q, k, v, o, sum, d_o, q_offsets, k_offsets, sinks, d_sinks}));
+  if (args.sinks.rank == 0) return ok_status();
+  RIDGE_CHECK_OK(check_layout(kName, "d_sinks", args.d_sinks, 1, "give a contiguous vector"));
+  RIDGE_CHECK_OK(check_shape(kName, "d_sinks", args.d_sinks, DType::kF32, {&args.q.shape[2], 1}, "give f32 [heads]"));
+  return check_apart(kName, d_sinks, {q, k, v, o, sum, d_o, q_offsets, k_offsets, sinks});
 }
 
 std::vector<record::ParamInfo> params() {
@@ -54,9 +65,11 @@ Result<Problem> bind(const record::Case& requested) {
                        {Fill::Rule::kUniform, usual_sum, usual_sum + 1}},
                       {"d_o", s.dtype, out, false, false, kOne}};
   attention::add_offsets(problem);
+  if (s.sinks) problem.operands.push_back({"sinks", DType::kF32, {s.heads}, false, false, kOne});
   problem.operands.push_back({"d_q", s.dtype, rows, true, false});
   problem.operands.push_back({"d_k", s.dtype, keys, true, false});
   problem.operands.push_back({"d_v", s.dtype, values, true, false});
+  if (s.sinks) problem.operands.push_back({"d_sinks", DType::kF32, {s.heads}, true, false});
   const double usual = attention::usual_scale(s.dim);
   problem.scalars = {{"scale", "of the scores", record::Scalar::f64(usual), usual / 4, usual}};
   RIDGE_CHECK_OK(check_addressable(problem));
@@ -73,8 +86,9 @@ Result<Call> make_call(const Args& args) {
   attention::set_mask(call, args.causal, args.window_left, args.window_right);
   call.values[kDeterministic] = args.deterministic ? 1 : 0;
   call.values[attention::kDocuments] = args.q_offsets.rank == 0 ? 0 : args.q_offsets.shape[0] - 1;
+  call.values[attention::kSinks] = args.sinks.rank == 0 ? 0 : 1;
   for (const TensorView* view : {&args.q, &args.k, &args.v, &args.o, &args.log_sum_exp, &args.d_o, &args.q_offsets,
-                                 &args.k_offsets, &args.d_q, &args.d_k, &args.d_v}) {
+                                 &args.k_offsets, &args.sinks, &args.d_q, &args.d_k, &args.d_v, &args.d_sinks}) {
     if (view->rank != 0) call.operands.push_back(*view);
   }
   call.scalars.push_back(record::Scalar::f64(args.scale.value_or(attention::usual_scale(args.q.shape[3]))));
@@ -84,7 +98,7 @@ Result<Call> make_call(const Args& args) {
 Operator describe() {
   Operator op;
   op.name = kName;
-  op.summary = "gradients of attention: d_q, d_k and d_v";
+  op.summary = "gradients of attention: d_q, d_k and d_v, and of its sinks";
   op.params = params();
   op.bind = bind;
   op.reference = reference;

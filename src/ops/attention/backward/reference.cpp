@@ -51,7 +51,7 @@ struct Factor {
 };
 // One output element.
 struct Sum {
-  double value = 0, magnitude = 0, error = 0, variance = 0, lost = 0;
+  double value = 0, magnitude = 0, error = 0, variance = 0, lost = 0, square = 0;
 
   void add(const Factor& factor, double element) {
     const double term = factor.value * element;
@@ -67,7 +67,8 @@ struct Sum {
 struct Query {
   std::vector<std::int64_t> keys;       // that it sees
   std::vector<Factor> weights, slopes;  // p and ds of each
-  double score_variance = 0, delta_variance = 0;
+  double score_variance = 0;
+  Dot delta;  // D of the contract
 };
 
 class Gradients {
@@ -85,7 +86,9 @@ class Gradients {
         least_(numerics::ulp(s_.dtype, 0.0) / 2),
         d_q_(q_.values.size()),
         d_k_(k_.values.size()),
-        d_v_(v_.values.size()) {
+        d_v_(v_.values.size()),
+        d_sinks_(s_.sinks ? static_cast<std::size_t>(s_.heads) : 0) {
+    if (s_.sinks) sinks_ = numerics::to_doubles(operand(problem, operands, "sinks"));
     for (std::int64_t b = 0; b < s_.batch; ++b) {
       for (std::int64_t h = 0; h < s_.heads; ++h) {
         for (std::int64_t i = 0; i < s_.q_len; ++i) add_query(b, h, i);
@@ -98,6 +101,7 @@ class Gradients {
     std::vector<ReferenceOutput> all = {output(d_q_, s_.scale, s_.k_len), output(d_k_, s_.scale, s_.q_len * group),
                                         output(d_v_, 1, s_.q_len * group)};
     allow_what_spreads(all);
+    if (s_.sinks) all.push_back(sink_output());
     return all;
   }
 
@@ -143,7 +147,7 @@ class Gradients {
 
   [[nodiscard]] Query query(std::int64_t b, std::int64_t h, std::int64_t i) const {
     const std::int64_t kv = s_.kv_head(h);
-    const double log_sum = log_sum_exp_[static_cast<std::size_t>((b * s_.heads + h) * s_.q_len + i)];
+    const double log_sum = this->log_sum(b, h, i);
     const double* const d_o = d_o_.row(b, i, h);
     const Dot delta = dot(d_o, o_.row(b, i, h), s_.v_dim);
     std::vector<Dot> scores, products;
@@ -164,7 +168,7 @@ class Gradients {
     const double shift = std::isfinite(log_sum) ? std::fabs(log_sum) : 0.0;
     const double of_weight = 2 * (sums(s_.dim) * most + 0x1p-20 * (1 + largest + shift));
     row.score_variance += kU * kU * shift * shift;
-    row.delta_variance = delta.variance;
+    row.delta = delta;
     const double noise =
         r_ * r_ / 6 + 2 * row.score_variance;  // relative, squared: of rounding, of the score and the sum
     for (std::size_t j = 0; j < scores.size(); ++j) {
@@ -181,6 +185,10 @@ class Gradients {
     return row;
   }
 
+  [[nodiscard]] double log_sum(std::int64_t b, std::int64_t h, std::int64_t i) const {
+    return log_sum_exp_[static_cast<std::size_t>((b * s_.heads + h) * s_.q_len + i)];
+  }
+
   // The squared error of rounding a number that is below the normal ones of the dtype to the smallest step.
   [[nodiscard]] double of_step(double x) const {
     return x != 0 && std::fabs(x) < least_ / r_ ? least_ * least_ / 3 : 0.0;
@@ -188,6 +196,7 @@ class Gradients {
 
   void add_query(std::int64_t b, std::int64_t h, std::int64_t i) {
     const Query row = query(b, h, i);
+    if (s_.sinks) add_sink(b, h, i, row.delta);
     const std::int64_t kv = s_.kv_head(h), to = q_.at(b, i, h);
     const double *const q = q_.row(b, i, h), *const d_o = d_o_.row(b, i, h);
     std::vector<double> weighted(
@@ -207,8 +216,38 @@ class Gradients {
     for (std::int64_t c = 0; c < s_.dim; ++c) {  // errors that all keys of a query have in common
       Sum& sum = d_q_[static_cast<std::size_t>(to + c)];
       const double all = weighted[static_cast<std::size_t>(c)];
-      sum.variance += sum.value * sum.value * row.score_variance + all * all * row.delta_variance;
+      sum.variance += sum.value * sum.value * row.score_variance + all * all * row.delta.variance;
     }
+  }
+
+  // What a row adds to the gradient of its head's sink.
+  void add_sink(std::int64_t b, std::int64_t h, std::int64_t i, const Dot& delta) {
+    const auto at = static_cast<std::size_t>(h);
+    const double sink = sinks_[at], sum = log_sum(b, h, i);
+    const double weight = sum == -kInfinity ? 0.0 : std::exp(sink - sum), size = 1 + std::fabs(sink) + std::fabs(sum);
+    const double of_product = 16 * kU * std::sqrt(static_cast<double>(s_.v_dim)) * delta.magnitude;
+    Sum& all = d_sinks_[at];
+    all.add({weight, 0x1p-19 * size * weight + kNormal, 2 * kU * kU * size * size * weight * weight, 0.0},
+            -delta.value);
+    all.error += weight * of_product;
+    all.variance += weight * weight * delta.variance;
+    all.square += weight * weight * delta.value * delta.value;
+  }
+
+  [[nodiscard]] ReferenceOutput sink_output() const {
+    ReferenceOutput output;
+    const std::int64_t terms = std::max<std::int64_t>(s_.batch * s_.q_len, 1);
+    for (const Sum& sum : d_sinks_) {
+      const bool finite = std::isfinite(sum.value) && std::isfinite(sum.error);
+      const double bound = finite ? sum.error + 8 * kU * std::sqrt(static_cast<double>(terms)) * sum.magnitude : 0.0;
+      output.value.push_back(sum.value);
+      output.allowed.push_back(bound + numerics::ulp(DType::kF32, finite ? std::fabs(sum.value) + bound : 0.0) / 2);
+      const numerics::Reduction all{DType::kF32, DType::kF32, terms};
+      output.ideal_square.push_back(finite ? sum.variance + numerics::ideal_square_error(all, sum.value, sum.square)
+                                           : 0.0);
+      output.shift.push_back(finite ? 0x1p-21 * sum.magnitude : 0.0);  // of the exponential
+    }
+    return output;
   }
 
   [[nodiscard]] ReferenceOutput output(const std::vector<Sum>& sums, double factor, std::int64_t terms) const {
@@ -233,7 +272,8 @@ class Gradients {
   Rows q_, k_, v_, o_, d_o_;
   std::vector<double> log_sum_exp_;
   double r_, least_;  // the dtype's unit roundoff, and half the step of its smallest numbers
-  std::vector<Sum> d_q_, d_k_, d_v_;
+  std::vector<Sum> d_q_, d_k_, d_v_, d_sinks_;
+  std::vector<double> sinks_;
 };
 
 }  // namespace
