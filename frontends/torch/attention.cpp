@@ -29,6 +29,7 @@ struct Setting {
   std::optional<double> scale;
   bool deterministic = false;
   std::int64_t window_left = -1, window_right = -1;
+  double softcap = 0;  // 0: none
 
   [[nodiscard]] bool masked() const { return causal || window_left >= 0 || window_right >= 0; }
   [[nodiscard]] double factor(const Tensor& q) const {
@@ -65,6 +66,12 @@ void check_rows_of_heads(const Tensor& x, std::string_view op, std::string_view 
                     ".contiguous() on it first");
 }
 
+void check_softcap(double softcap, std::string_view op) {
+  const auto cap = static_cast<float>(softcap);
+  TORCH_CHECK_VALUE(softcap == 0 || (cap > 0 && std::isfinite(cap)), op, ": softcap is ", softcap,
+                    "; give a finite number above 0, or 0 for none");
+}
+
 void check_scale(const std::optional<double>& scale, std::string_view op) {
   if (!scale) return;
   const auto factor = static_cast<float>(*scale);
@@ -74,6 +81,7 @@ void check_scale(const std::optional<double>& scale, std::string_view op) {
 
 void check_inputs(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting, std::string_view op) {
   check_scale(setting.scale, op);
+  check_softcap(setting.softcap, op);
   TORCH_CHECK_VALUE(setting.window_left >= -1 && setting.window_right >= -1, op, ": window is (", setting.window_left,
                     ", ", setting.window_right,
                     "); give the keys before and behind its place that a query sees, from 0, or -1 for all of them");
@@ -208,6 +216,7 @@ AttentionGradients varlen_backward_meta(const Backward& b, const Beside& beside,
 struct Heads {
   Tensor q, k, v;
   Tensor scores;  // -infinity where a query does not see a key
+  Tensor slope;   // of a score by its softcap; undefined without
 };
 
 Tensor wide(const Tensor& x) { return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat); }
@@ -223,8 +232,13 @@ Tensor out_of_shared(const Tensor& x, at::ScalarType type) {  // the sum over a 
 
 Heads heads_of(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting, const Beside& beside) {
   const auto kv_heads = k.sym_size(2), q_len = q.sym_size(1), k_len = k.sym_size(1);
-  Heads h{in_groups(q, kv_heads), in_groups(k, kv_heads), in_groups(v, kv_heads), {}};
+  Heads h{in_groups(q, kv_heads), in_groups(k, kv_heads), in_groups(v, kv_heads), {}, {}};
   h.scores = at::matmul(h.q, h.k.transpose(-1, -2)) * setting.factor(q);
+  if (setting.softcap != 0) {
+    const Tensor tangent = at::tanh(h.scores / setting.softcap);
+    h.scores = tangent * setting.softcap;
+    h.slope = 1 - tangent * tangent;
+  }
   if (!setting.masked() && !beside.packed()) return h;
   const auto places = [&](const c10::SymInt& count) { return at::arange(count, q.options().dtype(at::kLong)); };
   const Tensor keys = places(k_len), none = at::full({}, -kInfinity, h.scores.options());
@@ -281,7 +295,8 @@ AttentionGradients gradients_by_torch(const Backward& b, const Setting& setting,
   const Tensor d_weights = at::matmul(d_o, h.v.transpose(-1, -2));
   const Tensor row =
       b.o.defined() ? (d_o * in_groups(b.o, b.k.sym_size(2))).sum({-1}, true) : (weights * d_weights).sum({-1}, true);
-  const Tensor d_scores = weights * (d_weights - row) * setting.factor(b.q);
+  Tensor d_scores = weights * (d_weights - row) * setting.factor(b.q);
+  if (h.slope.defined()) d_scores = d_scores * h.slope;
   Tensor d_sinks = at::empty({0}, sum_options(b.q));
   if (beside.sinks.defined()) {
     const Tensor of_sinks = at::exp(beside_scores(beside.sinks, h) - at::where(empty, none, sum));
@@ -343,6 +358,7 @@ void run_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   args.scale = setting.scale;
   args.window_left = setting.window_left;
   args.window_right = setting.window_right;
+  args.softcap = setting.softcap;
   if (beside.packed()) {
     args.q_offsets = strided_view(beside.q_offsets, op, "cu_seqlens_q");
     args.k_offsets = strided_view(beside.k_offsets, op, "cu_seqlens_k");
@@ -370,6 +386,7 @@ void run_backward(const Backward& b, const AttentionGradients& gradients, const 
   args.scale = setting.scale;
   args.window_left = setting.window_left;
   args.window_right = setting.window_right;
+  args.softcap = setting.softcap;
   if (beside.packed()) {
     args.q_offsets = strided_view(beside.q_offsets, op, "cu_seqlens_q");
     args.k_offsets = strided_view(beside.k_offsets, op, "cu_seqlens_k");
@@ -383,8 +400,8 @@ void run_backward(const Backward& b, const AttentionGradients& gradients, const 
 
 AttentionAndSum attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, std::optional<double> scale,
                           bool deterministic, std::int64_t window_left, std::int64_t window_right,
-                          const OptionalTensor& sinks) {
-  const Setting setting{causal, scale, deterministic, window_left, window_right};
+                          const OptionalTensor& sinks, double softcap) {
+  const Setting setting{causal, scale, deterministic, window_left, window_right, softcap};
   const Beside beside{{}, {}, tensor_of(sinks)};
   check_same_device(kOp, {{"q", &q}, {"k", &k}, {"v", &v}, {"sinks", given(sinks) ? &*sinks : &q}});
   AttentionAndSum out = attention_meta(q, k, v, beside, setting);
@@ -400,8 +417,9 @@ AttentionAndSum attention(const Tensor& q, const Tensor& k, const Tensor& v, boo
 
 AttentionAndSum varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
                                  const Tensor& k_offsets, bool causal, std::optional<double> scale, bool deterministic,
-                                 std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks) {
-  const Setting setting{causal, scale, deterministic, window_left, window_right};
+                                 std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks,
+                                 double softcap) {
+  const Setting setting{causal, scale, deterministic, window_left, window_right, softcap};
   const Beside beside{q_offsets, k_offsets, tensor_of(sinks)};
   check_same_device(kVarlenOp, {{"q", &q},
                                 {"k", &k},
@@ -423,8 +441,8 @@ AttentionAndSum varlen_attention(const Tensor& q, const Tensor& k, const Tensor&
 AttentionGradients attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                       const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
                                       bool deterministic, std::int64_t window_left, std::int64_t window_right,
-                                      const OptionalTensor& sinks) {
-  const Setting setting{causal, scale, deterministic, window_left, window_right};
+                                      const OptionalTensor& sinks, double softcap) {
+  const Setting setting{causal, scale, deterministic, window_left, window_right, softcap};
   const Backward tensors{d_o, q, k, v, o, lse};
   const Beside beside{{}, {}, tensor_of(sinks)};
   check_same_device(kBackwardOp, {{"q", &q},
@@ -448,8 +466,8 @@ AttentionGradients varlen_attention_backward(const Tensor& d_o, const Tensor& q,
                                              const Tensor& o, const Tensor& lse, const Tensor& q_offsets,
                                              const Tensor& k_offsets, bool causal, std::optional<double> scale,
                                              bool deterministic, std::int64_t window_left, std::int64_t window_right,
-                                             const OptionalTensor& sinks) {
-  const Setting setting{causal, scale, deterministic, window_left, window_right};
+                                             const OptionalTensor& sinks, double softcap) {
+  const Setting setting{causal, scale, deterministic, window_left, window_right, softcap};
   const Beside beside{q_offsets, k_offsets, tensor_of(sinks)};
   const Backward tensors{d_o, q, k, v, o, lse};
   check_same_device(kVarlenBackwardOp, {{"q", &q},
@@ -486,7 +504,7 @@ struct AttentionFormula final : Gradients {
   [[nodiscard]] std::string text() const override {
     return c10::str("ridgeline_attention_", packed, with_sinks, setting.causal, setting.deterministic, "_",
                     setting.window_left, "_", setting.window_right, "_",
-                    setting.scale ? exact_text(*setting.scale) : "");
+                    setting.scale ? exact_text(*setting.scale) : "", "_", exact_text(setting.softcap));
   }
   [[nodiscard]] variable_list operator()(const variable_list& grads, const variable_list& saved, const Tensor&,
                                          const std::vector<bool>& wanted) const override {
@@ -507,7 +525,8 @@ struct AttentionFormula final : Gradients {
       return gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, setting, {{}, {}, tensor_of(sinks)});
     }
     return call_attention_backward(d_o, q, k, v, saved[kSavedO], saved[kSavedSum], setting.causal, setting.scale,
-                                   setting.deterministic, setting.window_left, setting.window_right, sinks);
+                                   setting.deterministic, setting.window_left, setting.window_right, sinks,
+                                   setting.softcap);
   }
   [[nodiscard]] AttentionGradients of_documents(const Tensor& d_o, const variable_list& saved) const {
     const Tensor &q = saved[kSavedQ], &k = saved[kSavedK], &v = saved[kSavedV];
@@ -518,7 +537,7 @@ struct AttentionFormula final : Gradients {
     }
     return call_varlen_attention_backward(d_o, q, k, v, saved[kSavedO], saved[kSavedSum], beside.q_offsets,
                                           beside.k_offsets, setting.causal, setting.scale, setting.deterministic,
-                                          setting.window_left, setting.window_right, sinks);
+                                          setting.window_left, setting.window_right, sinks, setting.softcap);
   }
 
   [[nodiscard]] OptionalTensor sinks_of(const variable_list& saved) const {
@@ -575,22 +594,23 @@ AttentionAndSum recorded(const Tensor& q, const Tensor& k, const Tensor& v, cons
 
 AttentionAndSum attention_autograd(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                                    std::optional<double> scale, bool deterministic, std::int64_t window_left,
-                                   std::int64_t window_right, const OptionalTensor& sinks) {
-  const Setting setting{causal, scale, deterministic, window_left, window_right};
+                                   std::int64_t window_right, const OptionalTensor& sinks, double softcap) {
+  const Setting setting{causal, scale, deterministic, window_left, window_right, softcap};
   const Beside beside{{}, {}, tensor_of(sinks)};
   if (any_tangent(q, k, v, sinks)) {
     attention_meta(q, k, v, beside, setting);
     return by_torch(q, k, v, setting, beside);
   }
   return recorded(q, k, v, beside, setting, [&] {
-    return call_attention(q, k, v, causal, scale, deterministic, window_left, window_right, sinks);
+    return call_attention(q, k, v, causal, scale, deterministic, window_left, window_right, sinks, softcap);
   });
 }
 
 AttentionAndSum varlen_autograd(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
                                 const Tensor& k_offsets, bool causal, std::optional<double> scale, bool deterministic,
-                                std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks) {
-  const Setting setting{causal, scale, deterministic, window_left, window_right};
+                                std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks,
+                                double softcap) {
+  const Setting setting{causal, scale, deterministic, window_left, window_right, softcap};
   const Beside beside{q_offsets, k_offsets, tensor_of(sinks)};
   if (any_tangent(q, k, v, sinks)) {
     varlen_meta(q, k, v, beside, setting);
@@ -598,7 +618,7 @@ AttentionAndSum varlen_autograd(const Tensor& q, const Tensor& k, const Tensor& 
   }
   return recorded(q, k, v, beside, setting, [&] {
     return call_varlen_attention(q, k, v, q_offsets, k_offsets, causal, scale, deterministic, window_left, window_right,
-                                 sinks);
+                                 sinks, softcap);
   });
 }
 
@@ -606,93 +626,98 @@ AttentionGradients varlen_backward_autograd(const Tensor& d_o, const Tensor& q, 
                                             const Tensor& o, const Tensor& lse, const Tensor& q_offsets,
                                             const Tensor& k_offsets, bool causal, std::optional<double> scale,
                                             bool deterministic, std::int64_t window_left, std::int64_t window_right,
-                                            const OptionalTensor& sinks) {
+                                            const OptionalTensor& sinks, double softcap) {
   if (torch::autograd::compute_requires_grad(d_o, q, k, v, tensor_of(sinks)) || any_tangent(d_o, q, k, v, sinks)) {
     const Beside beside{q_offsets, k_offsets, tensor_of(sinks)};
-    const Setting setting{causal, scale, deterministic, window_left, window_right};
+    const Setting setting{causal, scale, deterministic, window_left, window_right, softcap};
     varlen_backward_meta({d_o, q, k, v, o, lse}, beside, setting);
     return varlen_gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, beside, setting);
   }
   const at::AutoDispatchBelowADInplaceOrView below;
   return call_varlen_attention_backward(d_o, q, k, v, o, lse, q_offsets, k_offsets, causal, scale, deterministic,
-                                        window_left, window_right, sinks);
+                                        window_left, window_right, sinks, softcap);
 }
 
 AttentionAndSum varlen_autocast(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
                                 const Tensor& k_offsets, bool causal, std::optional<double> scale, bool deterministic,
-                                std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks) {
+                                std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks,
+                                double softcap) {
   const auto device = q.device().type();
   const c10::impl::ExcludeDispatchKeyGuard without(
       c10::DispatchKeySet({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}));
   const auto type = at::autocast::get_autocast_dtype(device);
   const auto cast = [&](const Tensor& x) { return at::autocast::cached_cast(type, x, device); };
   return call_varlen_attention(cast(q), cast(k), cast(v), q_offsets, k_offsets, causal, scale, deterministic,
-                               window_left, window_right, sinks);
+                               window_left, window_right, sinks, softcap);
 }
 
 AttentionGradients backward_autograd(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                      const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
                                      bool deterministic, std::int64_t window_left, std::int64_t window_right,
-                                     const OptionalTensor& sinks) {
+                                     const OptionalTensor& sinks, double softcap) {
   if (torch::autograd::compute_requires_grad(d_o, q, k, v, tensor_of(sinks)) || any_tangent(d_o, q, k, v, sinks)) {
     const Beside beside{{}, {}, tensor_of(sinks)};
-    const Setting setting{causal, scale, deterministic, window_left, window_right};
+    const Setting setting{causal, scale, deterministic, window_left, window_right, softcap};
     backward_meta({d_o, q, k, v, o, lse}, beside, setting);
     return gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, setting, beside);
   }
   const at::AutoDispatchBelowADInplaceOrView below;
-  return call_attention_backward(d_o, q, k, v, o, lse, causal, scale, deterministic, window_left, window_right, sinks);
+  return call_attention_backward(d_o, q, k, v, o, lse, causal, scale, deterministic, window_left, window_right, sinks,
+                                 softcap);
 }
 
 AttentionAndSum attention_autocast(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                                    std::optional<double> scale, bool deterministic, std::int64_t window_left,
-                                   std::int64_t window_right, const OptionalTensor& sinks) {
+                                   std::int64_t window_right, const OptionalTensor& sinks, double softcap) {
   const auto device = q.device().type();
   const c10::impl::ExcludeDispatchKeyGuard without(
       c10::DispatchKeySet({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}));
   const auto type = at::autocast::get_autocast_dtype(device);
   const auto cast = [&](const Tensor& x) { return at::autocast::cached_cast(type, x, device); };
-  return call_attention(cast(q), cast(k), cast(v), causal, scale, deterministic, window_left, window_right, sinks);
+  return call_attention(cast(q), cast(k), cast(v), causal, scale, deterministic, window_left, window_right, sinks,
+                        softcap);
 }
 
 }  // namespace
 
 AttentionAndSum call_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                                std::optional<double> scale, bool deterministic, std::int64_t window_left,
-                               std::int64_t window_right, const OptionalTensor& sinks) {
+                               std::int64_t window_right, const OptionalTensor& sinks, double softcap) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::attention", "").typed<decltype(call_attention)>();
-  return op.call(q, k, v, causal, scale, deterministic, window_left, window_right, sinks);
+  return op.call(q, k, v, causal, scale, deterministic, window_left, window_right, sinks, softcap);
 }
 AttentionGradients call_attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                            const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
                                            bool deterministic, std::int64_t window_left, std::int64_t window_right,
-                                           const OptionalTensor& sinks) {
+                                           const OptionalTensor& sinks, double softcap) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("ridgeline::attention_backward", "")
                              .typed<decltype(call_attention_backward)>();
-  return op.call(d_o, q, k, v, o, lse, causal, scale, deterministic, window_left, window_right, sinks);
+  return op.call(d_o, q, k, v, o, lse, causal, scale, deterministic, window_left, window_right, sinks, softcap);
 }
 
 AttentionAndSum call_varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
                                       const Tensor& k_offsets, bool causal, std::optional<double> scale,
                                       bool deterministic, std::int64_t window_left, std::int64_t window_right,
-                                      const OptionalTensor& sinks) {
+                                      const OptionalTensor& sinks, double softcap) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("ridgeline::varlen_attention", "")
                              .typed<decltype(call_varlen_attention)>();
-  return op.call(q, k, v, q_offsets, k_offsets, causal, scale, deterministic, window_left, window_right, sinks);
+  return op.call(q, k, v, q_offsets, k_offsets, causal, scale, deterministic, window_left, window_right, sinks,
+                 softcap);
 }
 AttentionGradients call_varlen_attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                                   const Tensor& o, const Tensor& lse, const Tensor& q_offsets,
                                                   const Tensor& k_offsets, bool causal, std::optional<double> scale,
                                                   bool deterministic, std::int64_t window_left,
-                                                  std::int64_t window_right, const OptionalTensor& sinks) {
+                                                  std::int64_t window_right, const OptionalTensor& sinks,
+                                                  double softcap) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("ridgeline::varlen_attention_backward", "")
                              .typed<decltype(call_varlen_attention_backward)>();
   return op.call(d_o, q, k, v, o, lse, q_offsets, k_offsets, causal, scale, deterministic, window_left, window_right,
-                 sinks);
+                 sinks, softcap);
 }
 
 void register_attention(torch::Library& library, c10::DispatchKey key) {
@@ -707,32 +732,32 @@ void register_attention(torch::Library& library, c10::DispatchKey key) {
     case c10::DispatchKey::Meta:
       library.impl("attention", [](const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                                    std::optional<double> scale, bool deterministic, std::int64_t window_left,
-                                   std::int64_t window_right, const OptionalTensor& sinks) {
+                                   std::int64_t window_right, const OptionalTensor& sinks, double softcap) {
         return attention_meta(q, k, v, {{}, {}, tensor_of(sinks)},
-                              {causal, scale, deterministic, window_left, window_right});
+                              {causal, scale, deterministic, window_left, window_right, softcap});
       });
-      library.impl("attention_backward",
+      library.impl("attention_backward", [](const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
+                                            const Tensor& o, const Tensor& lse, bool causal,
+                                            std::optional<double> scale, bool deterministic, std::int64_t window_left,
+                                            std::int64_t window_right, const OptionalTensor& sinks, double softcap) {
+        return backward_meta({d_o, q, k, v, o, lse}, {{}, {}, tensor_of(sinks)},
+                             {causal, scale, deterministic, window_left, window_right, softcap});
+      });
+      library.impl("varlen_attention", [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
+                                          const Tensor& k_offsets, bool causal, std::optional<double> scale,
+                                          bool deterministic, std::int64_t window_left, std::int64_t window_right,
+                                          const OptionalTensor& sinks, double softcap) {
+        return varlen_meta(q, k, v, {q_offsets, k_offsets, tensor_of(sinks)},
+                           {causal, scale, deterministic, window_left, window_right, softcap});
+      });
+      library.impl("varlen_attention_backward",
                    [](const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o,
-                      const Tensor& lse, bool causal, std::optional<double> scale, bool deterministic,
-                      std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks) {
-                     return backward_meta({d_o, q, k, v, o, lse}, {{}, {}, tensor_of(sinks)},
-                                          {causal, scale, deterministic, window_left, window_right});
+                      const Tensor& lse, const Tensor& q_offsets, const Tensor& k_offsets, bool causal,
+                      std::optional<double> scale, bool deterministic, std::int64_t window_left,
+                      std::int64_t window_right, const OptionalTensor& sinks, double softcap) {
+                     return varlen_backward_meta({d_o, q, k, v, o, lse}, {q_offsets, k_offsets, tensor_of(sinks)},
+                                                 {causal, scale, deterministic, window_left, window_right, softcap});
                    });
-      library.impl("varlen_attention",
-                   [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
-                      const Tensor& k_offsets, bool causal, std::optional<double> scale, bool deterministic,
-                      std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks) {
-                     return varlen_meta(q, k, v, {q_offsets, k_offsets, tensor_of(sinks)},
-                                        {causal, scale, deterministic, window_left, window_right});
-                   });
-      library.impl(
-          "varlen_attention_backward",
-          [](const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
-             const Tensor& q_offsets, const Tensor& k_offsets, bool causal, std::optional<double> scale,
-             bool deterministic, std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks) {
-            return varlen_backward_meta({d_o, q, k, v, o, lse}, {q_offsets, k_offsets, tensor_of(sinks)},
-                                        {causal, scale, deterministic, window_left, window_right});
-          });
       return;
     case c10::DispatchKey::Autograd:
       library.impl("attention", attention_autograd);

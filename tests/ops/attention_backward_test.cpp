@@ -84,11 +84,14 @@ struct Problem {
 // The gradients that the forward's entry names, against differences of its fp64 reference.
 class AttentionGradients {
  public:
-  explicit AttentionGradients(const std::string& words, const std::vector<std::vector<double>>& offsets = {})
+  explicit AttentionGradients(const std::string& words, const std::vector<std::vector<double>>& offsets = {},
+                              double cap = 0)
       : op_(**ops::find_operator("attention")),
         problem_(*op_.bind(*record::parse_case(words))),
         memory_(problem_),
         output_(*problem_.position("o")) {
+    for (const record::ScalarInfo& one : problem_.scalars) scalars_.push_back(one.usual);
+    if (cap != 0) scalars_.back() = record::Scalar::f64(cap);
     for (const std::size_t i : inputs()) fill(memory_.views[i], static_cast<unsigned>(5 * i));
     for (std::size_t i = 0; i < offsets.size(); ++i) numerics::from_doubles(offsets[i], memory_.views[3 + i]);
     ops::Call forward = call_of(memory_.views);
@@ -111,8 +114,8 @@ class AttentionGradients {
     numerics::from_doubles(upstream_, d_o);
     std::vector<TensorView> found(output_);  // offsets have no gradient
     for (const std::size_t input : inputs()) found[input] = like(memory_.views[input]);
-    const auto calls =
-        ops::backward_calls(op_, problem_, {memory_.views}, std::vector<TensorView>{d_o, TensorView()}, found);
+    const auto calls = ops::backward_calls(op_, problem_, {memory_.views, scalars_},
+                                           std::vector<TensorView>{d_o, TensorView()}, found);
     ASSERT_TRUE(calls.ok()) << calls.error().text();
     ASSERT_EQ(calls->size(), 1u);
     ASSERT_TRUE(dispatch::launch(*calls->front().op, calls->front().call, Stream::cpu()).ok());
@@ -146,6 +149,7 @@ class AttentionGradients {
     ops::Call call;
     for (const std::int64_t value : problem_.values) call.values.push_back(value);
     for (const TensorView& view : views) call.operands.push_back(view);
+    for (const record::Scalar scalar : scalars_) call.scalars.push_back(scalar);
     return call;
   }
   // Of the sum of o times what comes from above, by a step that fp16 holds exactly.
@@ -154,7 +158,7 @@ class AttentionGradients {
     const double kept = numerics::load_element(memory_.views[input], element);
     const auto moved = [&](double by) {
       numerics::store_element(memory_.views[input], element, kept + by);
-      const auto outputs = op_.reference(problem_, {memory_.views});
+      const auto outputs = op_.reference(problem_, {memory_.views, scalars_});
       double sum = 0;
       for (std::size_t e = 0; e < upstream_.size(); ++e) sum += upstream_[e] * (*outputs)[0].value[e];
       return sum;
@@ -168,6 +172,7 @@ class AttentionGradients {
   ops::Problem problem_;
   OperandMemory memory_;
   std::size_t output_;
+  std::vector<record::Scalar> scalars_;
   std::vector<double> upstream_;
 };
 
@@ -202,6 +207,38 @@ TEST(AttentionBackward, GivesTheDerivativesOfSinks) {
         "q_len=5 k_len=7 v_dim=4", "q_len=9 k_len=4 mask=causal"}) {
     AttentionGradients(fmt::format("attention batch=2 heads=4 kv_heads=2 dim=6 dtype=f16 sinks=1 {}", words)).compare();
   }
+}
+
+TEST(AttentionBackward, GivesTheDerivativesOfASoftcap) {
+  for (const char* words : {"mask=causal", "keys_left=3 keys_right=2", "sinks=1 mask=causal", "v_dim=4"}) {
+    AttentionGradients(fmt::format("attention heads=4 kv_heads=2 q_len=5 k_len=7 dim=6 dtype=f16 softcap=1 {}", words),
+                       {}, 1.5)
+        .compare();
+  }
+}
+
+// A kernel without the slope of a score, or for another softcap.
+TEST(AttentionBackward, ASoftcapThatIsWrongIsFound) {
+  const ops::Operator& op = **ops::find_operator("attention_backward");
+  const ops::Implementation& tiles = **ops::find_implementation(op, "cpu_tiles");
+  const auto problem = [&](const char* words) {
+    return *op.bind(*record::parse_case(
+        fmt::format("attention_backward heads=4 kv_heads=2 q_len=50 k_len=70 dim=64 mask=causal {}", words)));
+  };
+  const ops::Problem capped = problem("softcap=1");
+  const auto judged = [&](const ops::Problem& run, double cap, double scale) {
+    Operands before = make_operands(capped, kPacked, 4);
+    before.scalars[1] = record::Scalar::f64(0.5);
+    Operands after = make_operands(capped, kPacked, 4);
+    std::vector<record::Scalar> scalars = {record::Scalar::f64(before.scalars[0].real() * scale)};
+    if (cap != 0) scalars.push_back(record::Scalar::f64(cap));
+    const Status status = tiles.run(run, {after.views(), scalars}, Stream::cpu());
+    return status ? judge(op, capped, before, after, 4) : status.error().text();
+  };
+  EXPECT_EQ(judged(capped, 0.5, 1), "");
+  EXPECT_NE(judged(capped, 0.3, 1), "");
+  EXPECT_NE(judged(capped, 0.5, 1.02), "");
+  EXPECT_NE(judged(problem(""), 0, 1), "") << "none";
 }
 
 // Gradients of sinks that are almost right.
@@ -443,6 +480,7 @@ TEST(AttentionBackward, RefusesWithTheValues) {
   says(refusal([](Problem& p) { p.args.d_q = p.args.q; }), "overlap");
   says(refusal([](Problem& p) { p.args.log_sum_exp.shape[2] = 4; }), "[batch, heads, q_len]");
   says(refusal([](Problem& p) { p.args.scale = -1; }), "a scale of -1");
+  says(refusal([](Problem& p) { p.args.softcap = -1; }), "a softcap of -1");
   says(refusal([](Problem& p) { p.args.window_right = -3; }), "a window of -1 keys before a query and -3 behind it");
   says(refusal([](Problem& p) { p.args.d_q.data = nullptr; }), "null");
 }

@@ -392,6 +392,57 @@ TEST(Attention, SinksThatAreWrongAreFound) {
   EXPECT_NE(judged_with_sinks([](auto& sinks) { sinks[3] += 0.03; }), "");
 }
 
+// The largest scores are the softcap and no more; small ones are what they are.
+TEST(Attention, ASoftcapBoundsScores) {
+  for (const double cap : {0.5, 8.0, 1e4}) {
+    Problem problem(1, 1, false, false), alone(1, 1, false, false);  // the log-sum-exp is the score
+    problem.args.softcap = cap;
+    for (Problem* one : {&problem, &alone}) {
+      one->args.scale = 0.3;
+      ASSERT_TRUE(attention(one->args, Stream::cpu()).ok());
+    }
+    for (std::size_t i = 0; i < problem.sums.size(); ++i) {
+      EXPECT_NEAR(problem.sums[i], cap * std::tanh(alone.sums[i] / cap), 1e-6 * (1 + std::fabs(alone.sums[i]))) << cap;
+    }
+    EXPECT_EQ(problem.o.values(), alone.o.values());
+  }
+}
+
+TEST(Attention, ASoftcapThatIsWrongIsFound) {
+  const ops::Operator& op = **ops::find_operator("attention");
+  const ops::Implementation& tiles = **ops::find_implementation(op, "cpu_tiles");
+  const auto problem = [&](const char* words) {
+    return *op.bind(
+        *record::parse_case(fmt::format("attention heads=4 kv_heads=2 q_len=50 k_len=70 dim=64 {}", words)));
+  };
+  const ops::Problem capped = problem("mask=causal softcap=1");
+  const auto judged = [&](const ops::Problem& run, double cap, double scale) {
+    Operands before = make_operands(capped, kPacked, 4);
+    before.scalars[1] = record::Scalar::f64(2);
+    Operands after = make_operands(capped, kPacked, 4);
+    std::vector<record::Scalar> scalars = {record::Scalar::f64(before.scalars[0].real() * scale)};
+    if (cap != 0) scalars.push_back(record::Scalar::f64(cap));
+    const Status status = tiles.run(run, {after.views(), scalars}, Stream::cpu());
+    return status ? judge(op, capped, before, after, 4) : status.error().text();
+  };
+  EXPECT_EQ(judged(capped, 2, 1), "");
+  EXPECT_NE(judged(capped, 2.02, 1), "");
+  EXPECT_NE(judged(capped, 2, 1.01), "");
+  EXPECT_NE(judged(problem("mask=causal"), 0, 1), "") << "none";
+  EXPECT_NE(judged(problem("mask=full softcap=1"), 2, 1), "");
+}
+
+TEST(Attention, ASoftcapThatIsNotAboveZeroIsRefused) {
+  for (const double cap :
+       {-1.0, 1e-60, 1e60, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    Problem problem(3, 3, false, false);
+    problem.args.softcap = cap;
+    const Status status = attention(problem.args, Stream::cpu());
+    ASSERT_FALSE(status.ok()) << cap;
+    EXPECT_NE(status.error().text().find("give a finite number above 0, or 0 for none"), std::string::npos);
+  }
+}
+
 TEST(Attention, CountsThePairsThatSeeEachOther) {
   for (const auto& [q_len, k_len] : {std::pair{7, 7}, {5, 19}, {19, 5}, {1, 6}, {6, 1}, {0, 4}, {4, 0}}) {
     for (int left = -1; left < 22; ++left) {

@@ -149,11 +149,13 @@ def test_a_window_beyond_all_keys_is_none_and_one_of_keys_before_is_a_causal_mas
 # ---- Sinks
 
 
-def formula(q, k, v, sinks=None, causal=False, window=(-1, -1), scale=None):
+def formula(q, k, v, sinks=None, causal=False, window=(-1, -1), scale=None, softcap=None):
     """The result and its log-sum-exp, written out for autograd: a sink is one more column of scores."""
     (_, length, heads, dim), keys = q.shape, k.shape[1]
     k, v = (x.repeat_interleave(heads // x.shape[2], 2) for x in (k, v))
     scores = torch.einsum("bihc,bjhc->bhij", q, k) * (dim**-0.5 if scale is None else scale)
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
     scores = scores.masked_fill(~reference._seen(length, keys, causal, window, q.device), -torch.inf)
     if sinks is None:
         return torch.einsum("bhij,bjhc->bihc", scores.softmax(-1), v), scores.logsumexp(-1)
@@ -289,6 +291,78 @@ def test_a_module_with_sinks(on_cpu):
     module(q, k, v).sum().backward()
     assert module.sinks.grad.shape == (4,) and module.sinks.grad.any()
     assert rt.Attention(sinks=4, dtype=torch.bfloat16, device="meta").sinks.dtype == torch.bfloat16
+
+
+# ---- A softcap
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("softcap", [0.5, 2.0, 50.0])
+@pytest.mark.parametrize("causal,window,sinks", [(False, None, True), (True, None, False), (True, (20, 0), True), (False, (9, 14), False)], ids=str)
+@pytest.mark.parametrize("lengths,heads,dim,v_dim", [((70, 133), (4, 2), 64, 64), ((9, 40), (4, 4), 40, 24)], ids=str)
+def test_a_softcap_and_its_gradients(device, dtype, softcap, causal, window, sinks, lengths, heads, dim, v_dim):
+    leaves = list(heads_of(device, dtype, lengths, heads, dim, 2, v_dim))
+    if sinks:
+        leaves.append(SINKS.clone().to(device).requires_grad_())
+    given = {"sinks": leaves[3]} if sinks else {}
+    out, lse = rt.attention(*leaves[:3], causal=causal, window=window, softcap=softcap, return_lse=True, **given)
+    grad = torch.randn_like(out)
+    found = (out, lse, *torch.autograd.grad(out, leaves, grad))
+    compare_with_formula(leaves, found, grad, causal=causal, window=window or (-1, -1), softcap=softcap)
+
+
+def test_the_comparison_finds_a_softcap_that_is_wrong(on_cpu):
+    q, k, v = (x.detach() for x in heads_of("cpu", torch.bfloat16))
+    grad = torch.randn_like(q)
+    for wrong in (None, 2.5, 0.25):
+        given = [x.clone().requires_grad_() for x in (q, k, v)]
+        out, lse = rt.attention(*given, causal=True, softcap=wrong, return_lse=True)
+        with pytest.raises(AssertionError):
+            compare_with_formula((q, k, v), (out, lse, *torch.autograd.grad(out, given, grad)), grad, causal=True, softcap=2.0)
+    o, lse = ops.attention(q, k, v, True, None, False, -1, -1, None, 2.0)
+    stale = ops.attention_backward(grad, q, k, v, o, lse, True)  # without the slope of the softcap
+    with pytest.raises(AssertionError):
+        compare_with_formula((q, k, v), (o, lse, *stale[:3]), grad, causal=True, softcap=2.0)
+
+
+def test_a_softcap_bounds_scores_and_masks_come_behind_it(device):
+    q, k, v = (x.detach() for x in heads_of(device, torch.bfloat16, (40, 70)))
+    capped, lse = rt.attention(q * 1000, k, v, causal=True, softcap=1.0, return_lse=True)
+    assert capped.isfinite().all() and (lse[..., -1] <= 1.001 + torch.log(torch.tensor(70.0))).all() and (lse[..., -1] >= -1).all()
+    lone, sums = rt.attention(q[:, :5], k[:, :3], v[:, :3], causal=True, softcap=1.0, return_lse=True)
+    assert not lone[:, :2].any() and (sums[..., :2] == -torch.inf).all()
+    assert torch.equal(rt.attention(q, k, v, softcap=0.0), rt.attention(q, k, v))
+    endless = q.clone()
+    endless[0, 3, 1] = torch.inf  # scores of infinity and NaN
+    found = rt.attention(endless, k.abs(), v, softcap=1.0)
+    assert found.isfinite().all() and torch.equal(found[1], rt.attention(q, k.abs(), v, softcap=1.0)[1])
+
+
+def test_a_softcap_of_documents_compiled_mapped_and_by_differences(on_cpu):
+    leaves, of_queries, of_keys = packed("cpu", torch.bfloat16, "equal")
+    out = rt.varlen_attention(*leaves, of_queries, of_keys, causal=True, softcap=2.0)
+    grad = torch.randn_like(out)
+    found = torch.autograd.grad(out, leaves, grad)
+    rows = slice(*of_queries[2:4].tolist())
+    of = [x.detach()[None, rows].requires_grad_() for x in leaves]
+    alone = rt.attention(*of, causal=True, softcap=2.0)
+    assert torch.equal(alone[0], out[rows])
+    assert all(torch.equal(a[0], b[rows]) for a, b in zip(torch.autograd.grad(alone, of, grad[None, rows]), found, strict=True))
+    compiled = torch.compile(lambda *x: rt.attention(*x, causal=True, softcap=2.0), fullgraph=True, backend="aot_eager", dynamic=True)
+    assert torch.equal(compiled(*of), alone)
+    mapped = torch.func.vmap(lambda *x: rt.attention(*x, causal=True, softcap=2.0))(*(x.detach()[None] for x in of))
+    assert torch.equal(mapped[0], alone)
+    q, k, v = (x.detach().double().requires_grad_() for x in heads_of("cpu", torch.float32, (3, 4), (4, 2), 3, 1))
+    for given in ({}, {"causal": True, "sinks": SINKS.double()}):
+        def call(q, k, v, given=given):
+            return rt.attention(q, k, v, softcap=0.8, scale=0.7, **given)
+
+        assert torch.autograd.gradcheck(call, (q, k, v), check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(call, (q, k, v))
+    halves = tuple(x.detach() for x in of)
+    torch.library.opcheck(ops.attention.default, (*halves, True, 0.5, True, -1, -1, None, 2.0))
+    module = rt.Attention(causal=True, softcap=2.0)
+    assert repr(module) == "Attention(causal=True, layout='bshd', softcap=2.0)" and torch.equal(module(*of), alone)
 
 
 def wrong_ones(q, k, v):
@@ -628,6 +702,8 @@ REFUSED = {
     "a window of one end": (lambda q, k, v: rt.attention(q, k, v, window=7), ValueError, "window=7; give \\(left, right\\)"),
     "sinks of other heads": (lambda q, k, v: rt.attention(q, k, v, sinks=q.new_zeros(2)), ValueError, "a number for each of the 4 heads of q"),
     "sinks of 16 bits": (lambda q, k, v: ops.attention(q, k, v, sinks=q.new_zeros(4)), TypeError, "sinks is torch.bfloat16; give torch.float32"),
+    "a softcap below 0": (lambda q, k, v: rt.attention(q, k, v, softcap=-1.0), ValueError, "softcap is -1; give a finite number above 0, or 0 for none"),
+    "a softcap that is no number": (lambda q, k, v: rt.attention(q, k, v, softcap=float("nan")), ValueError, "softcap is nan"),
     "a layout": (lambda q, k, v: rt.attention(q, k, v, layout="sbhd"), ValueError, "use 'bshd' or 'bhsd'"),
 }
 

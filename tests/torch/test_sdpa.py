@@ -297,6 +297,23 @@ def test_sinks_of_transformers(on_cpu, window):
             rt.hf_attention(Layer(), given, k.to(given.dtype), v.to(given.dtype), mask, s_aux=s_aux)
 
 
+def test_a_softcap_of_transformers(on_cpu):
+    """As eager_attention_forward of Gemma 2 has it: before the mask."""
+    q, k, v = operands("cpu", 6, 9, heads=(4, 2))
+    scores = 2 * torch.tanh(torch.einsum("bhic,bhjc->bhij", q.double(), k.double().repeat_interleave(2, 1)) * 0.2 / 2)
+    scores = scores.masked_fill(~torch.ones(6, 9, dtype=torch.bool).tril(3), -torch.inf)
+    want = torch.einsum("bhij,bhjc->bihc", scores.softmax(-1), v.double().repeat_interleave(2, 1))
+    with rt.use_sdpa(strict=True) as seen:
+        out, _ = rt.hf_attention(Layer(), q, k, v, None, scaling=0.2, softcap=2.0)
+    assert seen.ours == 1
+    testing.assert_snr(want, out, 35)
+    assert torch.equal(rt.hf_attention(Layer(), q, k, v, None, softcap=None)[0], rt.hf_attention(Layer(), q, k, v, None)[0])
+    with pytest.raises(NotImplementedError, match="softcap is given, and torch.float32.*'eager'"):
+        rt.hf_attention(Layer(), q.float(), k.float(), v.float(), None, softcap=2.0)
+    with pytest.raises(NotImplementedError, match="s_aux and softcap is given, and dropout_p=0.5"):
+        rt.hf_attention(Layer(), q, k, v, None, dropout=0.5, softcap=2.0, s_aux=torch.zeros(4))
+
+
 @pytest.mark.parametrize("window", [None, 3])
 def test_packed_documents_of_transformers(device, window):
     of = torch.tensor([0, 4, 4, 11], dtype=torch.int32, device=device)
@@ -313,7 +330,7 @@ def test_packed_documents_of_transformers(device, window):
 
 @pytest.mark.parametrize(
     "given,message",
-    [({"softcap": 30.0}, "softcap is given"), ({"cu_seq_lens_q": torch.zeros(2)}, "packed documents of a batch of 2 by cu_seq_lens_q"),
+    [({"head_mask": torch.ones(4)}, "head_mask is given"), ({"cu_seq_lens_q": torch.zeros(2)}, "packed documents of a batch of 2 by cu_seq_lens_q"),
      ({"output_attentions": True}, "'eager'")],
     ids=str,
 )  # fmt: skip

@@ -30,6 +30,7 @@ def attention(
     deterministic: bool | None = ...,
     window: Window | None = ...,
     sinks: torch.Tensor | None = ...,
+    softcap: float | None = ...,
 ) -> torch.Tensor: ...
 @overload
 def attention(
@@ -44,6 +45,7 @@ def attention(
     deterministic: bool | None = ...,
     window: Window | None = ...,
     sinks: torch.Tensor | None = ...,
+    softcap: float | None = ...,
 ) -> tuple[torch.Tensor, torch.Tensor]: ...
 def attention(
     q: torch.Tensor,
@@ -57,6 +59,7 @@ def attention(
     deterministic: bool | None = None,
     window: Window | None = None,
     sinks: torch.Tensor | None = None,
+    softcap: float | None = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """softmax(scale q k^T) v of every head, with scores and sums in float32 and one rounding of the result.
 
@@ -78,10 +81,11 @@ def attention(
 
     sinks          [heads]: a logit of each head beside the scores of each of its rows, not scaled, that takes part in the softmax's sum and has no
                    value, as in GPT-OSS. Float32 inside; its gradient has its own dtype. A row that sees no key is 0, and its log-sum-exp the sink
+    softcap        softcap tanh(score / softcap) in place of a score, before masks and beside sinks, as in Gemma 2; None and 0: without
 
     Tensors are read where they lie: any strides but within a head, so parts of a packed qkv and transposed views are not copied; elements of
     a head that are not adjacent, and expanded tensors, are a ValueError. The result lies in memory as [batch, length, heads, dim] in either
-    layout. There are no masks but these, no dropout and no soft cap: ``sdpa`` hands what it is asked of these to torch.
+    layout. There are no masks but these and no dropout: ``sdpa`` hands what it is asked of these to torch.
 
     DTensors may be sharded along batch and heads (as many heads of q, and of k and v, in every shard; one head of k and v may be whole), and
     without causal and window q along its length. Other placements are a NotImplementedError.
@@ -100,6 +104,7 @@ def attention(
             deterministic=deterministic,
             window=window,
             sinks=sinks,
+            softcap=softcap,
         )
         return traced
     if layout not in ("bshd", "bhsd"):
@@ -116,7 +121,7 @@ def attention(
             raise NotImplementedError(f"attention: {refusal}; redistribute them first: whole, or along batch or heads")
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
-    o, lse = _attention(q, k, v, causal, scale, deterministic, left, right, _of_sums(sinks, q))
+    o, lse = _attention(q, k, v, causal, scale, deterministic, left, right, _of_sums(sinks, q), softcap or 0.0)
     if layout == "bhsd":
         o = o.transpose(1, 2)
     return (o, lse) if return_lse else o
@@ -151,6 +156,7 @@ def varlen_attention(
     deterministic: bool | None = ...,
     window: Window | None = ...,
     sinks: torch.Tensor | None = ...,
+    softcap: float | None = ...,
 ) -> torch.Tensor: ...
 @overload
 def varlen_attention(
@@ -166,6 +172,7 @@ def varlen_attention(
     deterministic: bool | None = ...,
     window: Window | None = ...,
     sinks: torch.Tensor | None = ...,
+    softcap: float | None = ...,
 ) -> tuple[torch.Tensor, torch.Tensor]: ...
 def varlen_attention(
     q: torch.Tensor,
@@ -180,6 +187,7 @@ def varlen_attention(
     deterministic: bool | None = None,
     window: Window | None = None,
     sinks: torch.Tensor | None = None,
+    softcap: float | None = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """``attention`` of documents that lie behind each other: queries see keys of their own document alone.
 
@@ -190,7 +198,7 @@ def varlen_attention(
                    may be empty and of other lengths than their keys; queries before the first and behind the last one are 0
     cu_seqlens_k   the same of the keys
     causal, window  of every document by its own lengths: its last query is at its last key
-    sinks          [heads], as of ``attention``
+    sinks, softcap  as of ``attention``
     return_lse     the log-sum-exp is [heads, tokens]
 
     The offsets are never read by the host of a GPU, and longest lengths need not be given: calls do not wait for the device, and a CUDA graph
@@ -212,12 +220,13 @@ def varlen_attention(
             deterministic=deterministic,
             window=window,
             sinks=sinks,
+            softcap=softcap,
         )
         return traced
     left, right = window_ends(window, "varlen_attention")
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
-    o, lse = _varlen_attention(q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale, deterministic, left, right, _of_sums(sinks, q))
+    o, lse = _varlen_attention(q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale, deterministic, left, right, _of_sums(sinks, q), softcap or 0.0)
     return (o, lse) if return_lse else o
 
 
@@ -236,6 +245,7 @@ class Attention(torch.nn.Module):
         deterministic: bool | None = None,
         window: Window | None = None,
         sinks: int | None = None,
+        softcap: float | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -245,6 +255,7 @@ class Attention(torch.nn.Module):
         window_ends(window, "Attention")
         self.causal, self.scale, self.deterministic, self.window = causal, scale, deterministic, window
         self.layout: Layout = layout
+        self.softcap = softcap
         self.sinks = None if sinks is None else torch.nn.Parameter(torch.zeros(sinks, device=device, dtype=dtype))
 
     def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -258,11 +269,12 @@ class Attention(torch.nn.Module):
             deterministic=self.deterministic,
             window=self.window,
             sinks=self.sinks,
+            softcap=self.softcap,
         )
 
     def extra_repr(self) -> str:
         words = [f"causal={self.causal}", f"layout={self.layout!r}"]
         sinks = None if self.sinks is None else len(self.sinks)
-        given = (("scale", self.scale), ("deterministic", self.deterministic), ("window", self.window), ("sinks", sinks))
+        given = (("scale", self.scale), ("deterministic", self.deterministic), ("window", self.window), ("sinks", sinks), ("softcap", self.softcap))
         words += [f"{name}={value}" for name, value in given if value is not None]
         return ", ".join(words)

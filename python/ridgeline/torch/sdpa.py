@@ -25,8 +25,9 @@ _SCALES = (torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max)
 
 
 @functools.lru_cache(maxsize=1024)
-def _no_kernel(op: str, dim: int, v_dim: int, dtype: torch.dtype, causal: bool, device: str, sinks: bool) -> str | None:
-    text = explain(op, device, dim=dim, v_dim=v_dim, dtype=dtype, mask="causal" if causal else "full", sinks=int(sinks))
+def _no_kernel(op: str, dim: int, v_dim: int, dtype: torch.dtype, causal: bool, device: str, sinks: bool, softcap: bool) -> str | None:
+    mask = "causal" if causal else "full"
+    text = explain(op, device, dim=dim, v_dim=v_dim, dtype=dtype, mask=mask, sinks=int(sinks), softcap=int(softcap))
     rows = re.findall(r"^  (->|  | x) (\S+) +(.*)$", text, re.M)
     if any(mark != " x" and not name.endswith("reference") for mark, name, _ in rows):
         return None
@@ -37,16 +38,27 @@ def _no_kernel(op: str, dim: int, v_dim: int, dtype: torch.dtype, causal: bool, 
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _no_kernel_of_both(dim: int, v_dim: int, dtype: torch.dtype, causal: bool, device: str, backward: bool, sinks: bool) -> str | None:
-    refusal = _no_kernel("attention", dim, v_dim, dtype, causal, device, sinks)
-    return _no_kernel("attention_backward", dim, v_dim, dtype, causal, device, sinks) if refusal is None and backward else refusal
+def _no_kernel_of_both(
+    dim: int, v_dim: int, dtype: torch.dtype, causal: bool, device: str, backward: bool, sinks: bool, softcap: bool
+) -> str | None:
+    refusal = _no_kernel("attention", dim, v_dim, dtype, causal, device, sinks, softcap)
+    return _no_kernel("attention_backward", dim, v_dim, dtype, causal, device, sinks, softcap) if refusal is None and backward else refusal
 
 
-def no_kernel(dim: int, v_dim: int, dtype: torch.dtype, causal: bool, device: str, backward: bool, sinks: bool = False) -> str | None:
+def no_kernel(
+    dim: int,
+    v_dim: int,
+    dtype: torch.dtype,
+    causal: bool,
+    device: str,
+    backward: bool,
+    sinks: bool = False,
+    softcap: bool = False,
+) -> str | None:
     """Why no kernel of the device runs such heads; the reference, which computes on the host, does not count."""
     if torch.compiler.is_compiling():  # sizes may be symbols, of which a range makes numbers
         dim, v_dim = len(range(dim)), len(range(v_dim))
-    refusal: str | None = _no_kernel_of_both(dim, v_dim, dtype, causal, device, backward, sinks)
+    refusal: str | None = _no_kernel_of_both(dim, v_dim, dtype, causal, device, backward, sinks, softcap)
     return refusal
 
 
@@ -97,6 +109,7 @@ def _refusal(
     enable_gqa: bool,
     window: tuple[int, int] = (-1, -1),
     sinks: torch.Tensor | None = None,
+    softcap: float | None = None,
 ) -> str | None:
     """Why the operator does not take a call; ``causal`` is of whichever alignment."""
     if attn_mask is not None:
@@ -121,7 +134,7 @@ def _refusal(
         return f"device {device}; the operator runs on the CPU and on CUDA devices"
     backward = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (*tensors, sinks))
     dtype = autocast_dtype(device.type) or query.dtype
-    return no_kernel(query.shape[-1], value.shape[-1], dtype, causal, str(device), backward, sinks is not None)
+    return no_kernel(query.shape[-1], value.shape[-1], dtype, causal, str(device), backward, sinks is not None, bool(softcap))
 
 
 # ---- The call
@@ -153,9 +166,10 @@ def _ours(
     scale: float | None,
     window: tuple[int, int] | None = None,
     sinks: torch.Tensor | None = None,
+    softcap: float | None = None,
 ) -> torch.Tensor:
     heads = (_readable(_four(x)) for x in (query, key, value))
-    out = attention(*heads, causal=causal, scale=scale, layout="bhsd", window=window, sinks=sinks)
+    out = attention(*heads, causal=causal, scale=scale, layout="bhsd", window=window, sinks=sinks, softcap=softcap)
     return out if query.dim() == 4 else out.reshape(*query.shape[:-1], value.shape[-1])
 
 
@@ -288,13 +302,6 @@ class use_sdpa(TorchFunctionMode):
 
 # ---- As transformers calls it
 
-# Arguments that change what is computed, and that neither the operator nor torch's function has.
-_MISSING = {
-    "softcap": "a soft cap",
-    "head_mask": "a mask of heads",
-}
-
-
 def hf_attention(
     module: torch.nn.Module,
     query: torch.Tensor,
@@ -317,9 +324,9 @@ def hf_attention(
     it is), where there is no attention_mask. It is aligned at the last key, so that queries behind a cache see all of it. ``sliding_window``
     is the number of keys that a query sees, its own among them, to the left, and without causal as many to the right; a mask that is given
     has it already. A mask, dropout and what else ``sdpa`` leaves with torch runs there (``use_sdpa`` counts them, and its ``strict`` refuses).
-    ``cu_seq_lens_q`` and ``cu_seq_lens_k`` of a batch of one without a mask are ``varlen_attention`` of its documents. ``s_aux`` is sinks [heads].
-    NotImplementedError for what would change the result unseen: a soft cap, weights that are asked for, and packed documents and sinks of calls
-    that the operator does not take (with a mask, for instance): torch's function has neither.
+    ``cu_seq_lens_q`` and ``cu_seq_lens_k`` of a batch of one without a mask are ``varlen_attention`` of its documents. ``s_aux`` is sinks [heads], and
+    ``softcap`` that of the scores. NotImplementedError for what would change the result unseen: weights that are asked for, and packed documents,
+    sinks and a softcap of calls that the operator does not take (with a mask, for instance): torch's function has none of them.
     """
     if has_torch_function_variadic(query, key, value):
         traced: tuple[torch.Tensor, None] = handle_torch_function(
@@ -342,9 +349,8 @@ def hf_attention(
 
 
 def _check_hf(given: dict[str, Any]) -> None:
-    for name, meaning in _MISSING.items():
-        if given.get(name) is not None:
-            raise NotImplementedError(f"hf_attention: {name} is given, and there is no attention with {meaning} here; use another implementation")
+    if given.get("head_mask") is not None:
+        raise NotImplementedError("hf_attention: head_mask is given, and there is no attention with a mask of heads here; use another implementation")
     if given.get("output_attentions"):
         raise NotImplementedError("hf_attention: output_attentions=True, and weights are never stored; use the implementation 'eager'")
 
@@ -396,21 +402,22 @@ def _hf_attention(
     _check_hf(kwargs)
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal) and attention_mask is None
     window = _hf_window(key, attention_mask, kwargs.get("sliding_window"), causal)
-    sinks = kwargs.get("s_aux")
-    refusal = _refusal(query, key, value, attention_mask, dropout, causal, scaling, True, window, sinks)
+    sinks, softcap = kwargs.get("s_aux"), kwargs.get("softcap")
+    refusal = _refusal(query, key, value, attention_mask, dropout, causal, scaling, True, window, sinks, softcap)
     documents = _hf_documents(key, attention_mask, kwargs)
     if documents is not None and refusal is not None:
         raise NotImplementedError(f"hf_attention: packed documents, and {refusal}; give a mask, and torch's own function runs it")
-    if sinks is not None and refusal is not None:
-        raise NotImplementedError(f"hf_attention: s_aux is given, and {refusal}; torch's function has no sinks: use the implementation 'eager'")
+    given = " and ".join(name for name, value in (("s_aux", sinks), ("softcap", softcap)) if value is not None)
+    if given and refusal is not None:
+        raise NotImplementedError(f"hf_attention: {given} is given, and {refusal}; torch's function has none: use the implementation 'eager'")
     if block is not None:
         block.note("hf_attention", refusal)
     if documents is not None:
         q, k, v = (_readable(x)[0].transpose(0, 1) for x in (query, key, value))
         of_queries, of_keys = documents
-        return varlen_attention(q, k, v, of_queries, of_keys, causal=causal, scale=scaling, window=window, sinks=sinks)[None], None
+        return varlen_attention(q, k, v, of_queries, of_keys, causal=causal, scale=scaling, window=window, sinks=sinks, softcap=softcap)[None], None
     if refusal is None:
-        return _ours(query, key, value, causal, scaling, window, sinks).transpose(1, 2), None
+        return _ours(query, key, value, causal, scaling, window, sinks, softcap).transpose(1, 2), None
     if max(window) >= 0 or (causal and query.shape[2] != key.shape[2]):
         attention_mask, causal = _hf_mask(query, key, causal, window), False
     shared = query.shape[1] != key.shape[1]

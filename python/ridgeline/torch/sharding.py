@@ -505,7 +505,7 @@ def _shared_out(heads: int, kv_heads: int, ranks: int) -> bool:
 
 def _attention(letters: str, results: str) -> Any:
     """q rows of q, o and their gradients, k of k and v and theirs, l the log-sum-exp, s a number of each head of q, by position; then whether it
-    is causal, scale, deterministic, the ends of a window, and sinks.
+    is causal, scale, deterministic, the ends of a window, sinks, and a softcap.
 
     Batch and heads may be sharded, and without a mask the queries: where k and v are whole their gradients are partial.
     """

@@ -30,6 +30,7 @@ enum Param : std::size_t {
   kDocuments,
   kVDim,
   kSinks,
+  kSoftcap,
   kParamCount
 };
 // Positions among the operands; behind these the offsets of packed documents and the sinks, where a case has any, and
@@ -56,7 +57,8 @@ struct Shape {
   Window window;               // a causal mask is a right of 0
   double scale = 1;            // of a score, where a call is at hand
   std::int64_t documents = 0;  // packed in one sequence; 0: it is one
-  bool sinks = false;
+  bool sinks = false, softcap = false;
+  double cap = 0;  // of scores, where a call is at hand; 0: none
 
   [[nodiscard]] std::int64_t kv_head(std::int64_t head) const { return head / (heads / kv_heads); }
   // The place of a query among the keys: the last one is at the last key.
@@ -89,6 +91,7 @@ inline Shape shape_of(const Problem& problem) {
   s.window = window_of(v[kMask] == 1, v[kKeysLeft] - 1, v[kKeysRight] - 1, s.q_len, s.k_len);
   s.documents = v[kDocuments];
   s.sinks = v[kSinks] == 1;
+  s.softcap = v[kSoftcap] == 1;
   return s;
 }
 
@@ -108,10 +111,11 @@ struct Sequence {
 // Rows of no document are in sequences without keys, and keys of none in sequences without queries.
 std::vector<Sequence> sequences_of(const Shape& shape, const Documents& documents);
 
-enum ScalarAt : std::size_t { kScale };
+enum ScalarAt : std::size_t { kScale, kCap };  // the second where the case says so
 inline Shape shape_of(const Problem& problem, const Arguments& arguments) {
   Shape s = shape_of(problem);
   s.scale = arguments.scalar(problem, kScale).real();
+  if (s.softcap) s.cap = arguments.scalar(problem, kCap).real();
   return s;
 }
 // What a call that names no scale has.
@@ -120,7 +124,7 @@ inline double usual_scale(std::int64_t dim) { return 1 / std::sqrt(static_cast<d
 // Checks that forward and backward share; `op` is the operator that an error names.
 Status check_heads(std::string_view where, const Shape& shape);
 Status check_inputs(std::string_view op, const TensorView& q, const TensorView& k, const TensorView& v,
-                    const TensorView& log_sum_exp, std::optional<double> scale);
+                    const TensorView& log_sum_exp, std::optional<double> scale, double softcap);
 Status check_window(std::string_view where, std::int64_t left, std::int64_t right);
 Status check_documents(std::string_view where, std::int64_t documents, std::int64_t batch);
 Status check_offsets(std::string_view op, const TensorView& q_offsets, const TensorView& k_offsets, std::int64_t batch);
@@ -138,6 +142,9 @@ std::vector<record::ParamInfo> params();
 // A case with its parameters checked, whose v_dim is 0 where it is dim: operands and scalars are still to come.
 Result<Problem> bind_sizes(std::string_view op, std::span<const record::ParamInfo> params,
                            const record::Case& requested);
+// Scales up to `most` times the usual one, and the softcap where the case has one; those of a call, and its parameter.
+void add_scalars(Problem& problem, double most);
+void set_scalars(Call& call, std::optional<double> scale, double softcap);
 // v_dim as it is, for launch plans.
 void plan_values(const Problem& problem, std::span<const TensorView> operands,
                  std::map<std::string, std::int64_t>& facts);
@@ -153,12 +160,13 @@ std::shared_ptr<const DeviceCheck> device_check();
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
-// Words of cases in a window, of packed documents, of values of another size than keys, and with sinks, to check
-// forward and backward by.
+// Words of cases in a window, of packed documents, of values of another size than keys, with sinks, and with a
+// softcap, to check forward and backward by.
 std::span<const std::string_view> window_cases();
 std::span<const std::string_view> document_cases();
 std::span<const std::string_view> value_cases();
 std::span<const std::string_view> head_cases();  // forward
 std::span<const std::string_view> sink_cases();
+std::span<const std::string_view> softcap_cases();
 
 }  // namespace ridge::ops::attention

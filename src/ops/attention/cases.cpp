@@ -32,6 +32,7 @@ std::vector<record::Case> check_cases() {
   for (const std::string_view words : value_cases()) cases.push_back(make_case(words));
   for (const std::string_view words : head_cases()) cases.push_back(make_case(words));
   for (const std::string_view words : sink_cases()) cases.push_back(make_case(words));
+  for (const std::string_view words : softcap_cases()) cases.push_back(make_case(words));
   return cases;
 }
 
@@ -138,6 +139,17 @@ std::span<const std::string_view> sink_cases() {
       "heads=3 kv_heads=1 q_len=20 k_len=30 dim=24 v_dim=40 sinks=1",
       "heads=2 kv_heads=1 q_len=3 k_len=0 dim=64 sinks=1",
       "heads=2 kv_heads=1 q_len=0 k_len=3 dim=64 sinks=1"};
+  return kWords;
+}
+
+// Under every mask, with sinks, and of keys that fill no vector.
+std::span<const std::string_view> softcap_cases() {
+  static constexpr std::string_view kWords[] = {
+      "batch=2 heads=4 kv_heads=2 q_len=140 k_len=140 dim=64 mask=causal softcap=1",
+      "heads=1 kv_heads=1 q_len=33 k_len=70 dim=256 dtype=f16 softcap=1",
+      "heads=4 kv_heads=2 q_len=140 k_len=140 dim=128 mask=causal keys_left=33 softcap=1 sinks=1",
+      "heads=4 kv_heads=2 q_len=200 k_len=150 dim=64 mask=causal documents=5 softcap=1",
+      "heads=3 kv_heads=1 q_len=20 k_len=13 dim=24 v_dim=40 mask=causal softcap=1"};
   return kWords;
 }
 

@@ -9,6 +9,10 @@
 // Sinks     With `sinks`, f32 [heads]: a logit beside the scores of every row of that head, not scaled, that takes part
 //           in the sum and has no value: L[i] = log(exp(sink) + sum_j exp(s[i,j])). -infinity is no sink.
 //
+// Softcap   With `softcap` c > 0 a score is c tanh(s[i,j] / c), before masks and beside sinks, and s[i,j] stands for
+// that
+//           below. It is a scalar of the call, as the scale is; 0: without.
+//
 // Packed    With q_offsets and k_offsets, i32 [documents + 1] on the device, a batch of one sequence is documents
 // behind
 //           each other: queries q_offsets[n] .. q_offsets[n + 1] see keys of k_offsets[n] .. k_offsets[n + 1] alone, by
@@ -32,13 +36,14 @@
 //           dtype's smallest step) / sum_j exp(s[i,j] - max_j s[i,j]): exponentials below the normal numbers of fp32
 //           may be 0, and weights below those of the dtype have its smallest step. |L - exact| <= e[i] + 2^-20 + 4 u
 //           |L|. Scores of thousands and more are outside the model: their rounding alone changes a weight by more
-//           than itself. A sink is one more s[i,j] here, in e where its weight is at least 2^-126.
+//           than itself. A sink is one more s[i,j] here, in e where its weight is at least 2^-126. With a softcap e[i]
+//           has 2^-20 c besides, and S is of the scores before it.
 // NaN, Inf  A row with a score of NaN or +infinity is NaN, its log-sum-exp too; one whose scores are all -infinity is
 // as one
-//           that sees no key. With a sink of NaN or +infinity so is every row of its head that sees a key. Every other
-//           row, and every other head, keeps its values; but a weight of zero times an infinite or NaN v may be NaN in
-//           rows that see keys of the same 128, of a matrix-unit kernel, and in rows whose window, or document, ends
-//           within 320 keys of it.
+//           that sees no key (a softcap makes c of infinity, and -c of -infinity, first). With a sink of NaN or
+//           +infinity so is every row of its head that sees a key. Every other row, and every other head, keeps its
+//           values; but a weight of zero times an infinite or NaN v may be NaN in rows that see keys of the same 128,
+//           of a matrix-unit kernel, and in rows whose window, or document, ends within 320 keys of it.
 // Same bits Always, whatever the number of threads.
 // Cost      2 (dim + v_dim) FLOP per pair of a query and a key it sees, per head (of packed documents: as if they were
 //           of one length); traffic: every operand once.
@@ -74,6 +79,7 @@ struct AttentionArgs {
   std::int64_t window_left = -1, window_right = -1;  // -1: as many as there are
   TensorView q_offsets, k_offsets;                   // of packed documents; rank 0: there are none
   TensorView sinks;                                  // f32 [heads]; rank 0: there are none
+  double softcap = 0;                                // of the scores; 0: none
 };
 
 Status attention(const AttentionArgs& args, const Stream& stream);

@@ -42,6 +42,7 @@ class Worker {
                sums = static_cast<std::size_t>(tile_.v_dim * kTileRows);
     memory_.assign(rows + keys + values + sums, 0.0f);
     tile_.scale = static_cast<float>(s.scale);
+    tile_.cap = static_cast<float>(s.cap);
     tile_.q = memory_.data();
     tile_.k = tile_.q + rows;
     tile_.v = tile_.k + keys;

@@ -191,6 +191,9 @@ reason = "the ends of a window are counted in 32 bits"
 expression = "sinks == 0"
 reason = "the kernel has no build with sinks"
 [[needs]]
+expression = "softcap == 0"
+reason = "the kernel has no build with a softcap"
+[[needs]]
 expression = "min(q_align, k_align, v_align, o_align) >= 16"
 reason = "the copy engine needs rows of q, k, v and o that start on 16 bytes"
 [[needs]]

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -20,6 +22,8 @@ struct DeviceCall {
   double scale = 0;
 };
 DeviceCall device_call(const Problem& problem, const Arguments& arguments);
+// Calls that the checks of forward and backward do not know.
+std::optional<std::string> refused_by_check(const Problem& problem);
 
 // A struct of 8-byte members as an argument of a launch.
 template <class Struct>

@@ -68,6 +68,13 @@ DeviceCall device_call(const Problem& problem, const Arguments& arguments) {
   return call;
 }
 
+std::optional<std::string> refused_by_check(const Problem& problem) {
+  const Shape s = shape_of(problem);
+  if (s.sinks) return "the check on a GPU knows no sinks";
+  if (s.softcap) return "the check on a GPU knows no softcap";
+  return std::nullopt;
+}
+
 CheckLaunch check_launch(const char* kernel, std::int64_t blocks, std::vector<Argument> arguments) {
   constexpr std::int64_t kMostBlocks = 1 << 20;
   return {kernel, static_cast<std::uint32_t>(std::clamp<std::int64_t>(blocks, 1, kMostBlocks)), 1,
@@ -85,6 +92,7 @@ std::shared_ptr<const DeviceCheck> device_check() {
   check->scratch_bytes = [](const Problem& problem) {
     return static_cast<std::size_t>((kCheckLanes + 2) * key_rows(problem)) * sizeof(double);
   };
+  check->refuses = refused_by_check;
   check->projection = project;
   check->reference = rows_of_reference;
   return check;

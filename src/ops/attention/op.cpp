@@ -53,7 +53,7 @@ void set_sizes(Call& call, const TensorView& q, const TensorView& k, const Tenso
 
 // What forward and backward ask of the inputs of the forward, and of its log-sum-exp.
 Status check_inputs(std::string_view op, const TensorView& q, const TensorView& k, const TensorView& v,
-                    const TensorView& log_sum_exp, std::optional<double> scale) {
+                    const TensorView& log_sum_exp, std::optional<double> scale, double softcap) {
   RIDGE_CHECK_OK(check_heads_layout(op, "q", q));
   RIDGE_CHECK_OK(check_heads_layout(op, "k", k));
   RIDGE_CHECK_OK(check_heads_layout(op, "v", v));
@@ -71,6 +71,10 @@ Status check_inputs(std::string_view op, const TensorView& q, const TensorView& 
   if (scale && !(static_cast<float>(*scale) > 0 && std::isfinite(static_cast<float>(*scale)))) {
     return with_hint(invalid("{}: a scale of {} is not possible", op, *scale),
                      "give a finite number above 0, or none for 1 / sqrt(dim)");
+  }
+  if (softcap != 0 && !(static_cast<float>(softcap) > 0 && std::isfinite(static_cast<float>(softcap)))) {
+    return with_hint(invalid("{}: a softcap of {} is not possible", op, softcap),
+                     "give a finite number above 0, or 0 for none");
   }
   return ok_status();
 }
@@ -111,7 +115,8 @@ std::vector<record::ParamInfo> params() {
           {"keys_right", "0", "from its own place on: window_right + 1; 0: all, or one with a causal mask", {}},
           {"documents", "0", "packed in a batch of one sequence, by offsets; 0: the sequence is one", {}},
           {"v_dim", "0", "of a head of v and o; 0: dim", {}},
-          record::flag_param("sinks", "1: a logit of each head beside its scores")};
+          record::flag_param("sinks", "1: a logit of each head beside its scores"),
+          record::flag_param("softcap", "1: cap tanh(score / cap) in place of a score")};
 }
 
 Result<Problem> bind_sizes(std::string_view op, std::span<const record::ParamInfo> params,
@@ -127,6 +132,19 @@ Result<Problem> bind_sizes(std::string_view op, std::span<const record::ParamInf
   return problem;
 }
 
+void add_scalars(Problem& problem, double most) {
+  const Shape s = shape_of(problem);
+  const double usual = usual_scale(s.dim);
+  problem.scalars = {{"scale", "of the scores", record::Scalar::f64(usual), usual / 4, most * usual}};
+  if (s.softcap) problem.scalars.push_back({"cap", "of the scores", record::Scalar::f64(30), 1, 60});
+}
+
+void set_scalars(Call& call, std::optional<double> scale, double softcap) {
+  call.values[kSoftcap] = softcap == 0 ? 0 : 1;
+  call.scalars.push_back(record::Scalar::f64(scale.value_or(usual_scale(call.values[kDim]))));
+  if (softcap != 0) call.scalars.push_back(record::Scalar::f64(softcap));
+}
+
 void plan_values(const Problem& problem, std::span<const TensorView>, std::map<std::string, std::int64_t>& facts) {
   facts["v_dim"] = shape_of(problem).v_dim;
 }
@@ -140,7 +158,7 @@ bool excuses(const Problem&, numerics::Family family) {
 namespace {
 
 Status check_args(const Args& args) {
-  RIDGE_CHECK_OK(check_inputs("attention", args.q, args.k, args.v, args.log_sum_exp, args.scale));
+  RIDGE_CHECK_OK(check_inputs("attention", args.q, args.k, args.v, args.log_sum_exp, args.scale, args.softcap));
   RIDGE_CHECK_OK(check_window("attention", args.window_left, args.window_right));
   RIDGE_CHECK_OK(check_offsets("attention", args.q_offsets, args.k_offsets, args.q.shape[0]));
   RIDGE_CHECK_OK(check_sinks("attention", args.sinks, args.q.shape[2]));
@@ -163,8 +181,7 @@ Result<Problem> bind(const record::Case& requested) {
   if (s.sinks) problem.operands.push_back({"sinks", DType::kF32, {s.heads}});
   problem.operands.push_back({"o", s.dtype, {s.batch, s.q_len, s.heads, s.v_dim}, true, false});
   problem.operands.push_back({"log_sum_exp", DType::kF32, {s.batch, s.heads, s.q_len}, true, false});
-  const double usual = usual_scale(s.dim);
-  problem.scalars = {{"scale", "of the scores", record::Scalar::f64(usual), usual / 4, usual * 2}};
+  add_scalars(problem, 2);
   RIDGE_CHECK_OK(check_addressable(problem));
   return problem;
 }
@@ -203,7 +220,9 @@ Result<Call> backward_call(const Problem& problem, const Arguments& forward, std
   args.causal = problem.values[kMask] == 1;
   args.window_left = problem.values[kKeysLeft] - 1;
   args.window_right = problem.values[kKeysRight] - 1;
-  args.scale = forward.scalar(problem, kScale).real();
+  const Shape s = shape_of(problem, forward);
+  args.scale = s.scale;
+  args.softcap = s.cap;
   return attention_backward::make_call(args);
 }
 
@@ -221,7 +240,7 @@ Result<Call> make_call(const Args& args) {
        {&args.q, &args.k, &args.v, &args.q_offsets, &args.k_offsets, &args.sinks, &args.o, &args.log_sum_exp}) {
     if (view->rank != 0) call.operands.push_back(*view);
   }
-  call.scalars.push_back(record::Scalar::f64(args.scale.value_or(usual_scale(args.q.shape[3]))));
+  set_scalars(call, args.scale, args.softcap);
   return call;
 }
 

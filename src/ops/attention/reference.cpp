@@ -34,8 +34,8 @@ struct Row {
 };
 
 // A head without a sink has one of -infinity.
-Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, std::vector<std::int64_t> keys, double scale,
-           double sink) {
+Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, std::vector<std::int64_t> keys, double sink,
+           const Shape& s) {
   Row row;
   row.keys = std::move(keys);
   double most = -kInfinity, magnitude = 0, largest = 0;
@@ -48,17 +48,20 @@ Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, std::
       absolute += std::fabs(q[c] * key[c]);
       square += q[c] * q[c] * key[c] * key[c];
     }
-    const double score = sum * scale;
+    const double tangent = s.cap == 0 ? 0.0 : std::tanh(sum * s.scale / s.cap);
+    const double score = s.cap == 0 ? sum * s.scale : s.cap * tangent;
     row.weights.push_back(score);
     broken = broken || std::isnan(score) || score == kInfinity;
     most = std::max(most, score);
-    if (!std::isfinite(score)) continue;
-    magnitude = std::max(magnitude, absolute * scale);
+    if (!std::isfinite(sum * s.scale)) continue;  // also where a softcap makes a number of it
+    magnitude = std::max(magnitude, absolute * s.scale);
     largest = std::max(largest, std::fabs(score));
     const numerics::Reduction dot{DType::kF32, DType::kF32, k.dim};
-    // Its scaling, and the difference from the row's maximum, round once more each.
-    const double variance =
-        numerics::ideal_square_error(dot, sum, square) * scale * scale + kU * kU * score * score * 2 / 3;
+    // Its scaling, and the difference from the row's maximum, round once more each; a tangent is made of numbers
+    // near 1.
+    const double slope = s.scale * (1 - tangent * tangent);
+    const double variance = numerics::ideal_square_error(dot, sum, square) * slope * slope +
+                            kU * kU * (score * score * 2 + s.cap * s.cap * 4) / 3;
     row.score_variance = std::max(row.score_variance, variance);
   }
   const bool empty = !broken && most == -kInfinity;
@@ -70,7 +73,7 @@ Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, std::
     largest = std::max(largest, std::fabs(sink));
     row.score_variance = std::max(row.score_variance, kU * kU * sink * sink * 2 / 3);
   }
-  row.score_error = 16 * kU * std::sqrt(static_cast<double>(k.dim)) * magnitude + 0x1p-20 * (1 + largest);
+  row.score_error = 16 * kU * std::sqrt(static_cast<double>(k.dim)) * magnitude + 0x1p-20 * (1 + largest + s.cap);
   if (empty) {
     std::fill(row.weights.begin(), row.weights.end(), 0.0);
     return row;
@@ -164,7 +167,7 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
     for (std::int64_t i = 0; i < s.q_len; ++i) {
       for (std::int64_t h = 0; h < s.heads; ++h) {
         const double sink = sinks[static_cast<std::size_t>(h)];
-        rows.push_back(row_of(q.at(b, i, h), k, b, s.kv_head(h), keys_seen(s, documents, i), s.scale, sink));
+        rows.push_back(row_of(q.at(b, i, h), k, b, s.kv_head(h), keys_seen(s, documents, i), sink, s));
         append_output_row(s, rows.back(), v, b, s.kv_head(h), outputs[0]);
       }
     }
@@ -174,7 +177,7 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
         const double value = row.log_sum_exp, size = std::isfinite(value) ? std::fabs(value) : 0.0;
         const double step = numerics::ulp(DType::kF32, size) + 0x1p-23;
         append(outputs[1], value, row.score_error + 0x1p-20 + 4 * kU * size, step * step / 4 + row.score_variance);
-        outputs[1].shift.push_back(0x1p-21 + 2 * kU * size);  // of the exponential and the logarithm
+        outputs[1].shift.push_back(0x1p-21 + 2 * kU * (size + s.cap));  // of the exponential and the logarithm
       }
     }
   }

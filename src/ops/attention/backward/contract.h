@@ -9,6 +9,8 @@
 //
 //   dsink[h] = -sum exp(sink[h] - L[i]) D[i]      over the rows i of that head, of all sequences
 //
+// With a softcap c, s[i,j] is c tanh of the scaled product over c, and ds[i,j] has the factor 1 - (s[i,j] / c)^2.
+//
 // Shapes    q, d_q [batch, q_len, heads, dim]; o, d_o [batch, q_len, heads, v_dim]; k, d_k [batch, k_len, kv_heads,
 //           dim]; v, d_v [batch, k_len, kv_heads, v_dim]; log_sum_exp [batch, heads, q_len]. Heads, lengths, dim and
 //           v_dim as attention's. sinks, d_sinks f32 [heads], both or neither.
@@ -22,6 +24,7 @@
 //           |do|, |dq - exact| <= scale sum_j ((2 e' + r + 4 u + 8 u sqrt(n)) |ds| + p f) |k|, dk likewise; each plus
 //           half an ulp, n the number of terms, and where p or ds are too small for a relative error t = max(2^-126,
 //           half the dtype's smallest step): t sum |do| of dv, scale sum (t + 2^-126 |do v - do o|) |k| of dq.
+//           With a softcap f has (2^-20 + e' / c) |do v - do o| besides, and 2^-20 c is in e'.
 //           |dsink - exact| <= sum_i ((2^-19 (1 + |sink| + |L|) + 8 u sqrt(n)) w |D| + w g) + 2^-126 sum |D|, with
 //           w[i] = exp(sink - L[i]), g[i] = 16 u sqrt(v_dim) sum |do||o|, plus half an ulp of f32.
 // NaN, Inf  A row whose log-sum-exp is -infinity weighs every key and its sink with zero. What is not finite in a row
@@ -60,6 +63,7 @@ struct AttentionBackwardArgs {
   TensorView q_offsets, k_offsets;                   // as the forward had them
   TensorView sinks;                                  // as the forward had them
   TensorView d_sinks;                                // written, where there are sinks
+  double softcap = 0;                                // as the forward had it
 };
 
 Status attention_backward(const AttentionBackwardArgs& args, const Stream& stream);

@@ -41,6 +41,7 @@ class Worker {
     tile_.dim = attention::whole_vectors(s.dim);
     tile_.v_dim = attention::whole_vectors(s.v_dim);
     tile_.scale = static_cast<float>(s.scale);
+    tile_.cap = static_cast<float>(s.cap);
     const std::int64_t pairs = kTileRows * kTileKeys;
     memory_.assign(static_cast<std::size_t>((2 * kTileRows + 3 * kTileKeys) * tile_.dim +
                                             (kTileRows + 2 * kTileKeys) * tile_.v_dim + 2 * pairs),

@@ -98,6 +98,12 @@ reason = "the kernel is made for heads of more than 128"
 expression = "dim % 8 == 0 && v_dim % 8 == 0 && max(dim, v_dim) <= 256"
 reason = "the kernel takes heads of multiples of 8 up to 256"
 [[needs]]
+expression = "sinks == 0"
+reason = "the kernel has no build with sinks"
+[[needs]]
+expression = "softcap == 0"
+reason = "the kernel has no build with a softcap"
+[[needs]]
 expression = "min(q_len, k_len) > 0"
 reason = "there is nothing to multiply"
 [[needs]]

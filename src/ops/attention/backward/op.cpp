@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kName = "attention_backward";
 
 Status check_args(const Args& args) {
-  RIDGE_CHECK_OK(attention::check_inputs(kName, args.q, args.k, args.v, args.log_sum_exp, args.scale));
+  RIDGE_CHECK_OK(attention::check_inputs(kName, args.q, args.k, args.v, args.log_sum_exp, args.scale, args.softcap));
   RIDGE_CHECK_OK(attention::check_window(kName, args.window_left, args.window_right));
   RIDGE_CHECK_OK(attention::check_offsets(kName, args.q_offsets, args.k_offsets, args.q.shape[0]));
   const NamedView q{"q", &args.q}, k{"k", &args.k}, v{"v", &args.v}, o{"o", &args.o},
@@ -70,8 +70,7 @@ Result<Problem> bind(const record::Case& requested) {
   problem.operands.push_back({"d_k", s.dtype, keys, true, false});
   problem.operands.push_back({"d_v", s.dtype, values, true, false});
   if (s.sinks) problem.operands.push_back({"d_sinks", DType::kF32, {s.heads}, true, false});
-  const double usual = attention::usual_scale(s.dim);
-  problem.scalars = {{"scale", "of the scores", record::Scalar::f64(usual), usual / 4, usual}};
+  attention::add_scalars(problem, 1);
   RIDGE_CHECK_OK(check_addressable(problem));
   return problem;
 }
@@ -91,7 +90,7 @@ Result<Call> make_call(const Args& args) {
                                  &args.k_offsets, &args.sinks, &args.d_q, &args.d_k, &args.d_v, &args.d_sinks}) {
     if (view->rank != 0) call.operands.push_back(*view);
   }
-  call.scalars.push_back(record::Scalar::f64(args.scale.value_or(attention::usual_scale(args.q.shape[3]))));
+  attention::set_scalars(call, args.scale, args.softcap);
   return call;
 }
 

@@ -150,37 +150,46 @@ class Gradients {
     const double log_sum = this->log_sum(b, h, i);
     const double* const d_o = d_o_.row(b, i, h);
     const Dot delta = dot(d_o, o_.row(b, i, h), s_.v_dim);
-    std::vector<Dot> scores, products;
+    std::vector<Dot> products;
+    std::vector<double> scores, slopes;  // and the slope of each by its softcap
     double most = 0, largest = 0;
     Query row;
     row.keys = attention::keys_seen(s_, documents_, i);
     for (const std::int64_t j : row.keys) {
-      scores.push_back(dot(q_.row(b, i, h), k_.row(b, j, kv), s_.dim));
+      const Dot product = dot(q_.row(b, i, h), k_.row(b, j, kv), s_.dim);
+      const double tangent = s_.cap == 0 ? 0.0 : std::tanh(product.value * s_.scale / s_.cap);
+      scores.push_back(s_.cap == 0 ? product.value * s_.scale : s_.cap * tangent);
+      slopes.push_back(1 - tangent * tangent);
       products.push_back(dot(d_o, v_.row(b, j, kv), s_.v_dim));
-      const double score = scores.back().value * s_.scale;
-      if (!std::isfinite(score)) continue;
-      most = std::max(most, scores.back().magnitude * s_.scale);
+      const double score = scores.back(), factor = s_.scale * slopes.back();
+      if (!std::isfinite(product.value * s_.scale)) continue;
+      most = std::max(most, product.magnitude * s_.scale);
       largest = std::max(largest, std::fabs(score));
-      row.score_variance =
-          std::max(row.score_variance, scores.back().variance * s_.scale * s_.scale + kU * kU * score * score * 2 / 3);
+      row.score_variance = std::max(row.score_variance, product.variance * factor * factor +
+                                                            kU * kU * (score * score * 2 + s_.cap * s_.cap * 4) / 3);
     }
     const auto sums = [](std::int64_t dim) { return 16 * kU * std::sqrt(static_cast<double>(dim)); };
     const double shift = std::isfinite(log_sum) ? std::fabs(log_sum) : 0.0;
-    const double of_weight = 2 * (sums(s_.dim) * most + 0x1p-20 * (1 + largest + shift));
+    const double of_weight = 2 * (sums(s_.dim) * most + 0x1p-20 * (1 + largest + s_.cap + shift));
     row.score_variance += kU * kU * shift * shift;
     row.delta = delta;
     const double noise =
         r_ * r_ / 6 + 2 * row.score_variance;  // relative, squared: of rounding, of the score and the sum
     for (std::size_t j = 0; j < scores.size(); ++j) {
-      const double p = log_sum == -kInfinity ? 0.0 : std::exp(scores[j].value * s_.scale - log_sum);
-      const double ds = p * (products[j].value - delta.value);
+      const double p = log_sum == -kInfinity ? 0.0 : std::exp(scores[j] - log_sum);
+      const double slope = slopes[j], uncapped = p * (products[j].value - delta.value), ds = uncapped * slope;
+      const double of_slope = s_.cap == 0 ? 0.0 : 0x1p-20 + of_weight / (2 * s_.cap);
       const double of_product = sums(s_.v_dim) * (products[j].magnitude + delta.magnitude);
       const double difference = std::fabs(products[j].value - delta.value), least = std::max(least_, kNormal);
       const bool lost = p < kNormal;
       row.weights.push_back({p, p * (of_weight + r_) + least, p * p * noise + of_step(p), lost ? p : 0.0});
       row.slopes.push_back(
-          {ds, std::fabs(ds) * (of_weight + r_ + 4 * kU) + p * of_product + kNormal * difference + least,
-           ds * ds * noise + p * p * (products[j].variance + delta.variance) + of_step(ds), lost ? ds : 0.0});
+          {ds,
+           std::fabs(ds) * (of_weight + r_ + 4 * kU) + p * of_product + std::fabs(uncapped) * of_slope +
+               kNormal * difference + least,
+           ds * ds * noise + p * p * (products[j].variance + delta.variance) + of_step(ds) +
+               (s_.cap == 0 ? 0.0 : uncapped * uncapped * (4 * kU * kU + row.score_variance / (s_.cap * s_.cap))),
+           lost ? ds : 0.0});
     }
     return row;
   }

@@ -44,5 +44,18 @@ inline __attribute__((always_inline)) void exponential(Floats& x) {
   x = small ? Floats{} : p * power;
 }
 
+// To a few units in the last place.
+inline __attribute__((always_inline)) void hyperbolic_tangent(Floats& x) {
+  const Floats size = x < 0.0f ? -x : x, square = x * x;
+  Floats p = square * 2.18694885e-2f - 5.39682540e-2f;  // by its series, where 1 - e would lose digits
+  p = p * square + 1.33333333e-1f;
+  p = p * square - 3.33333333e-1f;
+  const Floats near = p * square * x + x;
+  Floats e = size * -2.0f;
+  exponential(e);
+  const Floats far = (1.0f - e) / (1.0f + e);
+  x = size < 0.25f ? near : x < 0.0f ? -far : far;
+}
+
 }  // namespace
 }  // namespace ridge::ops::attention

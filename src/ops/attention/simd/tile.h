@@ -14,6 +14,7 @@ constexpr std::int64_t whole_vectors(std::int64_t dim) { return (dim + kVector -
 struct Tile {
   std::int64_t dim = 0, v_dim = 0;  // padded
   float scale = 1;                  // of the scores
+  float cap = 0;                    // of the scores; 0: none
   float* q = nullptr;               // [kTileRows][dim]
   float* k = nullptr;               // [dim][kTileKeys], the block of keys turned
   float* v = nullptr;               // [kTileKeys][v_dim]

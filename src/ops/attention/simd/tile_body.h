@@ -30,6 +30,17 @@ inline __attribute__((always_inline)) void scores(const Tile& tile, std::int64_t
   }
 }
 
+// cap tanh(score / cap) in place of each score of a row.
+inline __attribute__((always_inline)) void cap_scores(float cap, float* s) {
+  for (std::int64_t j = 0; j < kTileKeys; j += kLanes) {
+    Floats x;
+    load(x, s + j);
+    x /= cap;
+    hyperbolic_tangent(x);
+    store(s + j, x * cap);
+  }
+}
+
 // Scores of a row become weights; what the row has so far is brought to the new maximum.
 inline __attribute__((always_inline)) void softmax(Tile& tile, std::int64_t row, float* s) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -116,7 +127,10 @@ inline __attribute__((always_inline)) void step_rows(Tile& tile, std::int64_t ro
   if (!seen) return;
   alignas(64) float s[kRows * kTileKeys];
   scores<kRows>(tile, row, s);
-  for (int r = 0; r < kRows; ++r) softmax(tile, row + r, s + r * kTileKeys);
+  for (int r = 0; r < kRows; ++r) {
+    if (tile.cap != 0.0f) cap_scores(tile.cap, s + r * kTileKeys);
+    softmax(tile, row + r, s + r * kTileKeys);
+  }
   add_values<kRows>(tile, row, s);
 }
 

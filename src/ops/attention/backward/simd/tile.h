@@ -14,6 +14,7 @@ using attention::kTileKeys, attention::kTileRows, attention::kVector;
 struct Tile {
   std::int64_t dim = 0, v_dim = 0;                 // padded
   float scale = 1;                                 // of the scores
+  float cap = 0;                                   // of the scores; 0: none
   float *q = nullptr, *d_o = nullptr;              // [kTileRows][dim] and [kTileRows][v_dim]
   float *k_turned = nullptr, *v_turned = nullptr;  // [dim][kTileKeys] and [v_dim][kTileKeys]
   float *weights = nullptr, *slopes = nullptr;     // [kTileRows][kTileKeys], p and ds; written

@@ -8,8 +8,8 @@
 namespace ridge::ops::attention_backward {
 namespace {
 
-using attention::exponential, attention::Floats, attention::kLanes, attention::kRowsAtOnce, attention::kVectorsAtOnce,
-    attention::load, attention::store;
+using attention::exponential, attention::Floats, attention::hyperbolic_tangent, attention::kLanes,
+    attention::kRowsAtOnce, attention::kVectorsAtOnce, attention::load, attention::store;
 
 // Rows of x against every key of a turned block.
 template <int kRows>
@@ -34,14 +34,21 @@ inline __attribute__((always_inline)) void dots(const float* x, const float* tur
 inline __attribute__((always_inline)) void weigh_row(Tile& tile, std::int64_t row) {
   float *const weights = tile.weights + row * kTileKeys, *const slopes = tile.slopes + row * kTileKeys;
   for (std::int64_t j = 0; j < kTileKeys; j += kLanes) {
-    Floats x, product;
+    Floats x, product, slope = Floats{} + 1.0f;  // of a score by its softcap
     load(x, weights + j);
     load(product, slopes + j);
-    x = x * tile.scale - tile.log_sum_exp[row];
+    x *= tile.scale;
+    if (tile.cap != 0.0f) {
+      x /= tile.cap;
+      hyperbolic_tangent(x);
+      slope = 1.0f - x * x;
+      x *= tile.cap;
+    }
+    x -= tile.log_sum_exp[row];
     x = x > 89.0f ? Floats{} + 89.0f : x;
     exponential(x);
     store(weights + j, x);
-    store(slopes + j, x * (product - tile.delta[row]));
+    store(slopes + j, x * (product - tile.delta[row]) * slope);
   }
 }
 
