@@ -13,6 +13,7 @@
 
 #include "dispatch/launch.h"
 #include "ops/arguments.h"
+#include "ops/described_kernel.h"
 #include "ops/harness.h"
 #include "ops/route/right_choice.h"
 #include "record/case.h"
@@ -415,6 +416,38 @@ TEST(Route, AnExpertThatIsNoneIsAnErrorOfTheBackwardThatNamesItsPlace) {
   EXPECT_EQ(status.error().text(),
             "route_backward: experts[4, 2] is 5; there are 5 (give the experts as route wrote them)");
   EXPECT_TRUE(std::isnan(batch.dlogits[0])) << "written before the experts were looked at";
+}
+
+TEST(Route, APartOfAWarpHoldsARowOnAGpu) {
+  const ops::DescribedKernel& kernel = ops::described_kernel("ops/route/cuda_route.cu");
+  struct Expected {
+    const char* words;
+    std::int64_t lanes, per_lane, span, general, keys;
+    std::uint32_t blocks;
+  };
+  for (const Expected& one :
+       {Expected{"experts=256", 32, 8, 1, 0, 0, 250}, Expected{"experts=256 dtype=f32", 32, 8, 1, 0, 1, 250},
+        Expected{"experts=128 bias=1", 16, 8, 1, 0, 2, 125}, Expected{"experts=8 order=top_first", 1, 8, 1, 0, 0, 8},
+        Expected{"experts=67", 16, 8, 1, 0, 0, 125},
+        Expected{"experts=512 bias=1 order=top_first", 32, 16, 1, 0, 1, 250},
+        Expected{"experts=1000", 32, 32, 1, 0, 0, 250}, Expected{"experts=1032", 32, 1, 1, 1, 0, 1000},
+        Expected{"experts=256 groups=8 group_top=4", 32, 8, 4, 0, 2, 250},
+        Expected{"experts=256 groups=8 group_top=8", 32, 8, 1, 0, 2, 250},
+        Expected{"experts=160 groups=8 group_top=3", 8, 20, 1, 0, 2, 63},
+        Expected{"experts=120 groups=3 group_top=2", 32, 1, 1, 1, 2, 1000},
+        Expected{"experts=128 groups=64 group_top=9", 32, 1, 1, 1, 2, 1000}}) {
+    const ops::Problem problem = bound(std::string("route tokens=1000 top=6 ") + one.words);
+    const record::PlanFacts facts = ops::plan_facts(problem);
+    const record::Variables numbers = kernel.variables(0, facts).value();
+    EXPECT_EQ(numbers.at("lanes"), one.lanes) << one.words;
+    EXPECT_EQ(numbers.at("per_lane"), one.per_lane) << one.words;
+    EXPECT_EQ(numbers.at("span"), one.span) << one.words;
+    EXPECT_EQ(numbers.at("general"), one.general) << one.words;
+    EXPECT_EQ(numbers.at("keys"), one.keys) << one.words;
+    const record::ResolvedPlan plan = kernel.resolve(0, facts).value();
+    EXPECT_EQ(plan.kernels.at(0).grid[0], one.blocks) << one.words;
+    EXPECT_EQ(plan.kernels.at(0).parameters.at(0).bytes, 96u) << "RouteParameters";
+  }
 }
 
 TEST(Route, SaysWhatIsWrongWithACall) {
