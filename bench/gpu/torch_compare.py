@@ -287,8 +287,8 @@ def run_shape(spec, config, budget):
             row[f"{who}_tflops"] = round(work / seconds, 1)
             row[f"{who}_us"] = round(seconds * 1e6, 2)
             row.setdefault("samples_us", {})[who] = [round(x * 1e6, 2) for x in times]
-        for peer in ("torch", "lt_best"):
-            row[f"ours_over_{peer}"] = round(seconds_of[peer] / seconds_of["ours"], 4) if peer in seconds_of else None
+        for other in ("torch", "lt_best"):
+            row[f"ours_over_{other}"] = round(seconds_of[other] / seconds_of["ours"], 4) if other in seconds_of else None
         ROWS.append(row)
         print(f"{protocol:9s} {case.layout} {case.types:19s} {case.mnk:17s} {row['config']:22s} ours {row['ours_tflops']:7.1f} torch "
               f"{row.get('torch_tflops', 0):7.1f} lt {row.get('lt_best_tflops', 0):7.1f}  x{row['ours_over_torch'] or 0:.3f} "
