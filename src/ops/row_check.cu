@@ -315,7 +315,8 @@ extern "C" __global__ void rows_kept_judge(const u64* difference, Projection* re
 }
 
 #ifdef RIDGE_ROW_MODEL
-extern "C" __global__ void __launch_bounds__(256, 2)
+// Of many statistics a thread has no room beside another block's.
+extern "C" __global__ void __launch_bounds__(256, RIDGE_ROW_MODEL::kStatistics > 4 ? 1 : 2)
     rows_elements(RIDGE_ROW_PARAMETER RIDGE_ROW_MODEL model, RIDGE_ROW_PARAMETER ridge::row_check::Operands x,
                   i64 lanes, u64 seed, ridge::row_check::Tally* tallies, Projection* result) {
   ridge::row_check::elements(model, x, lanes, seed, tallies, result);

@@ -503,12 +503,19 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     double of_keys[2][kLanes][4] = {}, of_variances[2][4] = {};
     for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head) {
       for (i64 first_query = all.first; first_query < all.end; first_query += kTile) {
-        float products[2][4][4] = {};  // scores, and dO V^T
+        float scores[4][4], sum[4][4] = {};  // of q k, and then of dO v
 #pragma unroll 1
         for (int which = 0; which < 2; ++which) {
           const Matrix& x = which == 0 ? f.q : call.d_o;
           const Matrix& y = which == 0 ? f.k : f.v;
-          float sum[4][4] = {};
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+              scores[i][j] = sum[i][j];  // of the turn before
+              sum[i][j] = 0;
+            }
+          }
           for (i64 c0 = 0; c0 < x.columns; c0 += kDepth) {
             __syncthreads();
             for (int i = thread; i < kTile * kDepth; i += kThreads) {
@@ -544,11 +551,6 @@ extern "C" __global__ void __launch_bounds__(256, 1)
               }
             }
           }
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-#pragma unroll
-            for (int j = 0; j < 4; ++j) (which == 0 ? products[0] : products[1])[i][j] = sum[i][j];
-          }
         }
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -560,8 +562,8 @@ extern "C" __global__ void __launch_bounds__(256, 1)
           for (int j = 0; j < 4; ++j) {
             const int k = own_key + j;
             if (query < spans[k].first || query >= spans[k].end) continue;
-            const double p = weight_of(static_cast<double>(products[0][i][j]) * f.scale, log_sum_exp[q]);
-            const double product = products[1][i][j], ds = p * (product - delta[q]);
+            const double p = weight_of(static_cast<double>(scores[i][j]) * f.scale, log_sum_exp[q]);
+            const double product = sum[i][j], ds = p * (product - delta[q]);
             Dot of_product;
             of_product.sum = product;
             of_product.squares = fmin(d_o_most[q] * v_square[k], d_o_square[q] * v_most[k]);
