@@ -157,6 +157,7 @@ std::vector<std::int64_t> keys_seen(const Shape& shape, const Documents& documen
 Result<Call> make_call(const Args& args);
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
 std::shared_ptr<const DeviceCheck> device_check();
+Refusal no_wgmma(const DeviceInfo& device);  // of the kernels for Hopper, forward and backward
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);

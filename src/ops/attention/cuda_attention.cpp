@@ -12,11 +12,6 @@ const DescribedKernel& kernel() {
   return described;
 }
 
-Refusal refuses(const DeviceInfo& device) {
-  if (device.has("wgmma")) return std::nullopt;
-  return fmt::format("{} ({}) has no wgmma", device.name, device.arch);
-}
-
 // Tiles of 128 queries where those of 192 would be half empty: 136 to 111 TFLOP/s at 256 queries, causal, on an H200.
 std::string_view prefers(const Problem& problem) {
   const Shape s = shape_of(problem);
@@ -25,10 +20,15 @@ std::string_view prefers(const Problem& problem) {
 
 }  // namespace
 
+Refusal no_wgmma(const DeviceInfo& device) {
+  if (device.has("wgmma")) return std::nullopt;
+  return fmt::format("{} ({}) has no wgmma", device.name, device.arch);
+}
+
 Implementation cuda_attention() {
   return configured_cuda_kernel("cuda_attention",
                                 "own kernel on Hopper's matrix units, fed by its copy engine; compiled at run time",
-                                kernel, refuses, prefers);
+                                kernel, no_wgmma, prefers);
 }
 
 }  // namespace ridge::ops::attention

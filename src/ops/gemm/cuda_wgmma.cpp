@@ -23,7 +23,7 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
 
 }  // namespace
 
-ridge::cuda::GemmCase case_before_call(const Problem& problem) {
+matmul::BeforeCall before_call(const Problem& problem) {
   const Shape s = shape_of(problem);
   ridge::cuda::GemmCase g = cuda_case(problem);
   if (s.bias) g.base_alignment_extra = std::min(g.base_alignment_extra, operand_alignment(problem, s.bias_at()));
@@ -32,17 +32,17 @@ ridge::cuda::GemmCase case_before_call(const Problem& problem) {
     g.ld_residual = matmul::padded_row(s.n, s.out, alignment);
     g.base_alignment_extra = std::min(g.base_alignment_extra, alignment);
   }
-  return g;
+  return {g, s.c_at()};
 }
 
 Refusal wgmma_refuses(const Problem& problem, const DeviceInfo& device) {
-  if (!device.has("wgmma")) return matmul::no_wgmma(device);
+  if (Refusal why = matmul::no_wgmma(device)) return why;
   if (shape_of(problem).dtype == DType::kF32) {
     return "dtype=f32: the matrix unit has no fp32, and TF32 is never chosen silently";
   }
   const Shape s = shape_of(problem);
   if (s.k == 0 && s.epilogue()) return "k=0: an epilogue of nothing is not worth a matrix unit";
-  return matmul::wgmma_refuses(case_before_call(problem), problem, s.c_at());
+  return matmul::wgmma_refuses(before_call(problem), problem);
 }
 
 Implementation cuda_wgmma() {
@@ -53,17 +53,7 @@ Implementation cuda_wgmma() {
   own.rank = 0;
   own.supports = wgmma_refuses;
   own.run = per_matrix(run);
-  matmul::wgmma().describe(own);
-  own.promising = [](const Problem& problem, const DeviceInfo& device) {
-    return matmul::wgmma_promising(case_before_call(problem), problem, shape_of(problem).c_at(), device);
-  };
-  own.expected_seconds = [](const Problem& problem, int configuration, const DeviceInfo& device) {
-    return matmul::wgmma_expected_seconds(case_before_call(problem), problem, shape_of(problem).c_at(), configuration,
-                                          device);
-  };
-  own.kernels = [](const Problem& problem, const DeviceInfo& device) {
-    return matmul::wgmma_kernels(case_before_call(problem), problem, shape_of(problem).c_at(), device);
-  };
+  matmul::describe_wgmma(own, before_call);
   return own;
 }
 

@@ -21,7 +21,7 @@ Status run(const Problem& problem, const Arguments& operands, const Stream& stre
 
 Refusal supports(const Problem& problem, const DeviceInfo& device) {
   if (Refusal why = wgmma_refuses(matmul::padded(problem), device)) return why;
-  return matmul::padding_refuses(case_before_call(problem), problem, shape_of(problem).c_at(), device);
+  return matmul::padding_refuses(before_call(problem), problem, device);
 }
 
 }  // namespace
@@ -34,18 +34,7 @@ Implementation cuda_wgmma_padded() {
   own.rank = 5;
   own.supports = supports;
   own.run = per_matrix(run);
-  matmul::wgmma().describe(own);
-  own.promising = [](const Problem& problem, const DeviceInfo& device) {
-    return matmul::wgmma_promising(case_before_call(problem), matmul::padded(problem), shape_of(problem).c_at(),
-                                   device);
-  };
-  own.expected_seconds = [](const Problem& problem, int configuration, const DeviceInfo& device) {
-    return matmul::padded_expected_seconds(case_before_call(problem), problem, shape_of(problem).c_at(), configuration,
-                                           device);
-  };
-  own.kernels = [](const Problem& problem, const DeviceInfo& device) {
-    return matmul::padded_kernels(case_before_call(problem), problem, shape_of(problem).c_at(), device);
-  };
+  matmul::describe_padded(own, before_call);
   return own;
 }
 

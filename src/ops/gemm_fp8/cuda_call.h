@@ -10,9 +10,9 @@ namespace ridge::ops::gemm_fp8 {
 
 namespace gpu = device::cuda;
 
-// Of the Hopper kernel: the case before a call is made, from what the problem knows of its memory, and why it cannot
-// run the problem.
-ridge::cuda::GemmCase case_before_call(const Problem& problem);
+// Of the Hopper kernel: what is known before a call is made, from what the problem knows of its memory, and why it
+// cannot run the problem.
+matmul::BeforeCall before_call(const Problem& problem);
 Refusal wgmma_refuses(const Problem& problem, const DeviceInfo& device);
 
 }  // namespace ridge::ops::gemm_fp8

@@ -22,19 +22,19 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
 
 }  // namespace
 
-ridge::cuda::GemmCase case_before_call(const Problem& problem) {
+matmul::BeforeCall before_call(const Problem& problem) {
   const Shape s = shape_of(problem);
   ridge::cuda::GemmCase g = cuda_case(problem);
   if (s.bias) g.base_alignment_extra = std::min(g.base_alignment_extra, operand_alignment(problem, s.bias_at()));
-  return g;
+  return {g, s.c_at()};
 }
 
 Refusal wgmma_refuses(const Problem& problem, const DeviceInfo& device) {
-  if (!device.has("wgmma")) return matmul::no_wgmma(device);
+  if (Refusal why = matmul::no_wgmma(device)) return why;
   const Shape s = shape_of(problem);
   if (s.sums == Fp8Sums::kFp32) return "sums=f32: the matrix unit keeps about 14 bits of 8-bit sums";
   if (s.k == 0 && s.bias) return "k=0: a bias alone is not worth a matrix unit";
-  return matmul::wgmma_refuses(case_before_call(problem), problem, s.c_at());
+  return matmul::wgmma_refuses(before_call(problem), problem);
 }
 
 Implementation cuda_wgmma_fp8() {
@@ -45,17 +45,7 @@ Implementation cuda_wgmma_fp8() {
   own.rank = 0;
   own.supports = wgmma_refuses;
   own.run = run;
-  matmul::wgmma().describe(own);
-  own.promising = [](const Problem& problem, const DeviceInfo& device) {
-    return matmul::wgmma_promising(case_before_call(problem), problem, shape_of(problem).c_at(), device);
-  };
-  own.expected_seconds = [](const Problem& problem, int configuration, const DeviceInfo& device) {
-    return matmul::wgmma_expected_seconds(case_before_call(problem), problem, shape_of(problem).c_at(), configuration,
-                                          device);
-  };
-  own.kernels = [](const Problem& problem, const DeviceInfo& device) {
-    return matmul::wgmma_kernels(case_before_call(problem), problem, shape_of(problem).c_at(), device);
-  };
+  matmul::describe_wgmma(own, before_call);
   return own;
 }
 

@@ -11,11 +11,6 @@ const DescribedKernel& kernel() {
   return described;
 }
 
-Refusal no_wgmma(const DeviceInfo& device) {
-  if (device.has("wgmma")) return std::nullopt;
-  return matmul::no_wgmma(device);
-}
-
 // On an H100 (bench/results/nvidia-h100-80gb-hbm3/grouped.csv): along sums turns at whole tiles hide what is stored,
 // along rows two blocks that share columns of B lose the least on skewed loads.
 std::string_view prefers(const Problem& problem) {
@@ -27,7 +22,7 @@ std::string_view prefers(const Problem& problem) {
 Implementation cuda_groups() {
   return configured_cuda_kernel("cuda_groups",
                                 "own kernel on Hopper's matrix units, persistent over the tiles of all groups", kernel,
-                                no_wgmma, prefers);
+                                matmul::no_wgmma, prefers);
 }
 
 }  // namespace ridge::ops::grouped_gemm

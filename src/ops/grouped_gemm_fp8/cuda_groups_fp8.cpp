@@ -12,11 +12,6 @@ const DescribedKernel& kernel() {
   return described;
 }
 
-Refusal no_wgmma(const DeviceInfo& device) {
-  if (device.has("wgmma")) return std::nullopt;
-  return matmul::no_wgmma(device);
-}
-
 // The fastest of all forward and within 2 % along sums on an H100, whatever the load
 // (bench/results/nvidia-h100-80gb-hbm3/grouped-fp8-configs.csv).
 std::string_view prefers(const Problem&) { return "promote_128x256"; }
@@ -26,7 +21,7 @@ std::string_view prefers(const Problem&) { return "promote_128x256"; }
 Implementation cuda_groups_fp8() {
   return configured_cuda_kernel("cuda_groups_fp8",
                                 "own kernel on Hopper's matrix units, persistent over the tiles of all groups", kernel,
-                                no_wgmma, prefers);
+                                matmul::no_wgmma, prefers);
 }
 
 }  // namespace ridge::ops::grouped_gemm_fp8

@@ -11,11 +11,6 @@ const DescribedKernel& kernel() {
   return described;
 }
 
-Refusal no_wgmma(const DeviceInfo& device) {
-  if (device.has("wgmma")) return std::nullopt;
-  return matmul::no_wgmma(device);
-}
-
 // How many rounds the multiprocessors make of the triangle's tiles, of `side` rows and columns.
 double rounds(const Shape& s, std::int64_t side) {
   constexpr std::int64_t kMultiprocessors = 132;
@@ -39,7 +34,7 @@ std::string_view prefers(const Problem& problem) {
 Implementation cuda_symmetric() {
   return configured_cuda_kernel("cuda_symmetric",
                                 "own kernel on Hopper's matrix units: half of the tiles, each written twice", kernel,
-                                no_wgmma, prefers);
+                                matmul::no_wgmma, prefers);
 }
 
 }  // namespace ridge::ops::symmetric_product

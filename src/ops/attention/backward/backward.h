@@ -19,6 +19,5 @@ std::shared_ptr<const DeviceCheck> device_check();
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
-Refusal no_wgmma(const DeviceInfo& device);  // of the kernels for Hopper
 
 }  // namespace ridge::ops::attention_backward

@@ -14,15 +14,10 @@ const DescribedKernel& kernel() {
 
 }  // namespace
 
-Refusal no_wgmma(const DeviceInfo& device) {
-  if (device.has("wgmma")) return std::nullopt;
-  return fmt::format("{} ({}) has no wgmma", device.name, device.arch);
-}
-
 Implementation cuda_attention_backward() {
   return cuda_kernel("cuda_attention_backward",
                      "own kernel on Hopper's matrix units, fed by its copy engine; compiled at run time", kernel,
-                     no_wgmma);
+                     attention::no_wgmma);
 }
 
 }  // namespace ridge::ops::attention_backward

@@ -16,7 +16,7 @@ const DescribedKernel& kernel() {
 Implementation cuda_attention_backward_wide() {
   return cuda_kernel("cuda_attention_backward_wide",
                      "own kernel on Hopper's matrix units for heads of more than 128; compiled at run time", kernel,
-                     no_wgmma);
+                     attention::no_wgmma);
 }
 
 }  // namespace ridge::ops::attention_backward

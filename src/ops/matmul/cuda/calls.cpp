@@ -39,7 +39,9 @@ bool runs_in_clusters(int configuration) {
 
 }  // namespace
 
-ridge::cuda::GemmCase with_alignment(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c) {
+ridge::cuda::GemmCase with_alignment(BeforeCall known, const Problem& problem) {
+  ridge::cuda::GemmCase& g = known.g;
+  const std::size_t c = known.c;
   g.lda = padded_row(g.row_a(), problem.operands[0].dtype, operand_alignment(problem, 0));
   g.ldb = padded_row(g.row_b(), problem.operands[1].dtype, operand_alignment(problem, 1));
   g.ldc = padded_row(g.row_c(), problem.operands[c].dtype, operand_alignment(problem, c));
@@ -56,19 +58,20 @@ const DescribedKernel& wgmma() {
   return kernel;
 }
 
-std::string no_wgmma(const DeviceInfo& device) {
+Refusal no_wgmma(const DeviceInfo& device) {
+  if (device.has("wgmma")) return std::nullopt;
   return fmt::format("{} ({}) has no wgmma: these kernels are Hopper's (sm_90a); {}", device.name, device.arch,
                      record::at_least(device.arch, "sm_89") ? "cuBLASLt runs its products" : "allow cuBLASLt");
 }
 
-Refusal wgmma_refuses(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c) {
+Refusal wgmma_refuses(BeforeCall known, const Problem& problem) {
   const int a = operand_alignment(problem, 0), b = operand_alignment(problem, 1);
-  if (empty(g)) return std::nullopt;
+  if (empty(known.g)) return std::nullopt;
   if (std::min(a, b) < 16) {
     return fmt::format("rows of {} start on multiples of {} bytes; the copy engine needs 16 (pad them)",
                        a <= b ? "A" : "B", std::min(a, b));
   }
-  g = with_alignment(g, problem, c);
+  const ridge::cuda::GemmCase g = with_alignment(known, problem);
   if (auto why = ridge::cuda::gemm_refuses(g)) return why;
   const record::PlanFacts facts = facts_of(g);
   if (auto why = wgmma().refuses(facts)) return why;
@@ -76,15 +79,13 @@ Refusal wgmma_refuses(ridge::cuda::GemmCase g, const Problem& problem, std::size
   return fmt::format("no configuration of the kernel fits m={} n={} k={}", g.m, g.n, g.k);
 }
 
-std::vector<int> wgmma_promising(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
-                                 const DeviceInfo& device) {
-  g = with_alignment(g, problem, c);
+std::vector<int> wgmma_promising(BeforeCall known, const Problem& problem, const DeviceInfo& device) {
+  const ridge::cuda::GemmCase g = with_alignment(known, problem);
   return ridge::cuda::rank_wgmma(g, wgmma().fitting(facts_of(g)), ridge::cuda::wgmma_configs(), device_facts(device));
 }
 
-double wgmma_expected_seconds(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c, int configuration,
-                              const DeviceInfo& device) {
-  return ridge::cuda::estimate_seconds(with_alignment(g, problem, c),
+double wgmma_expected_seconds(BeforeCall known, const Problem& problem, int configuration, const DeviceInfo& device) {
+  return ridge::cuda::estimate_seconds(with_alignment(known, problem),
                                        ridge::cuda::wgmma_configs()[static_cast<std::size_t>(configuration)],
                                        device_facts(device));
 }
@@ -103,15 +104,27 @@ int wgmma_choice(const ridge::cuda::GemmCase& g, const record::PlanFacts& facts,
   return ranked.empty() ? -1 : ranked[0];
 }
 
-std::vector<KernelBuild> wgmma_kernels(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
-                                       const DeviceInfo& device) {
-  if (empty(g)) return {};
-  g = with_alignment(g, problem, c);
+std::vector<KernelBuild> wgmma_kernels(BeforeCall known, const Problem& problem, const DeviceInfo& device) {
+  if (empty(known.g)) return {};
+  const ridge::cuda::GemmCase g = with_alignment(known, problem);
   const record::PlanFacts facts = facts_of(g);
   const int configuration = wgmma_choice(g, facts, problem.configuration, device, device.multiprocessors);
   if (configuration < 0) return {};
   Result<KernelBuild> build = wgmma().build(configuration, facts);
   return build ? std::vector{std::move(*build)} : std::vector<KernelBuild>();
+}
+
+void describe_wgmma(Implementation& own, BeforeCallOf before_call) {
+  wgmma().describe(own);
+  own.promising = [before_call](const Problem& problem, const DeviceInfo& device) {
+    return wgmma_promising(before_call(problem), problem, device);
+  };
+  own.expected_seconds = [before_call](const Problem& problem, int configuration, const DeviceInfo& device) {
+    return wgmma_expected_seconds(before_call(problem), problem, configuration, device);
+  };
+  own.kernels = [before_call](const Problem& problem, const DeviceInfo& device) {
+    return wgmma_kernels(before_call(problem), problem, device);
+  };
 }
 
 Result<PlannedCall> wgmma_call(const ridge::cuda::GemmCase& g, std::vector<record::PlanOperand> operands,

@@ -16,24 +16,29 @@ namespace ridge::ops::matmul {
 namespace gpu = device::cuda;
 
 // Why a GPU without wgmma takes none of these products, and what does.
-std::string no_wgmma(const DeviceInfo& device);
+Refusal no_wgmma(const DeviceInfo& device);
 
-// With the rows and starts that the alignments of the problem allow; operands 0, 1 and `c` are A, B and C, those of
-// 8-bit products from 2 on the scales.
-ridge::cuda::GemmCase with_alignment(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c);
+// A product as it is known before a call: its case, and the position of C among the operands, of which 0 and 1 are A
+// and B, those of 8-bit products from 2 on the scales.
+struct BeforeCall {
+  ridge::cuda::GemmCase g;
+  std::size_t c = 0;
+};
+using BeforeCallOf = BeforeCall (*)(const Problem&);
+// Its case with the rows and starts that the alignments of the problem allow.
+ridge::cuda::GemmCase with_alignment(BeforeCall known, const Problem& problem);
 
-// The Hopper kernel, and why it cannot take a case whose operands 0, 1 and `c` have the alignment that the problem
-// knows; a call may pad its rows, so the alignment tells, not the dense stride.
+// The Hopper kernel, and why it cannot take a case whose A, B and C have the alignment that the problem knows; a call
+// may pad its rows, so the alignment tells, not the dense stride.
 const DescribedKernel& wgmma();
-Refusal wgmma_refuses(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c);
+Refusal wgmma_refuses(BeforeCall known, const Problem& problem);
 
 // What Implementation::promising, expected_seconds and kernels of the kernel's implementations say.
-std::vector<int> wgmma_promising(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
-                                 const DeviceInfo& device);
-double wgmma_expected_seconds(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c, int configuration,
-                              const DeviceInfo& device);
-std::vector<KernelBuild> wgmma_kernels(ridge::cuda::GemmCase g, const Problem& problem, std::size_t c,
-                                       const DeviceInfo& device);
+std::vector<int> wgmma_promising(BeforeCall known, const Problem& problem, const DeviceInfo& device);
+double wgmma_expected_seconds(BeforeCall known, const Problem& problem, int configuration, const DeviceInfo& device);
+std::vector<KernelBuild> wgmma_kernels(BeforeCall known, const Problem& problem, const DeviceInfo& device);
+// Gives an implementation the kernel's configurations and these three.
+void describe_wgmma(Implementation& own, BeforeCallOf before_call);
 // The configuration that was asked for where it fits, else the one that the cost model expects to be fastest on so many
 // multiprocessors of the device; on less than all none that runs in clusters, if another fits. -1: none.
 int wgmma_choice(const ridge::cuda::GemmCase& g, const record::PlanFacts& facts, int asked, const DeviceInfo& device,

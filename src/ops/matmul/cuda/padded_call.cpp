@@ -24,8 +24,8 @@ record::PlanFacts facts_of(const ridge::cuda::GemmCase& g, std::vector<record::P
   return facts;
 }
 // Before a call.
-record::PlanFacts facts_of(const ridge::cuda::GemmCase& g, const Problem& problem, std::size_t c) {
-  return facts_of(with_alignment(g, problem, c), plan_facts(problem).operands);
+record::PlanFacts facts_of(const BeforeCall& known, const Problem& problem) {
+  return facts_of(with_alignment(known, problem), plan_facts(problem).operands);
 }
 
 std::string chunks_of(const char* operand) { return std::string("chunks_") + operand; }
@@ -51,6 +51,20 @@ double plain_seconds(const ridge::cuda::GemmCase& g, const DeviceInfo& device) {
          (clock * kMultiplyAddsReached);
 }
 
+// Of the copies and then that configuration.
+double expected_seconds(const BeforeCall& known, const Problem& problem, int configuration, const DeviceInfo& device) {
+  const Result<record::Variables> facts = pad_rows().variables(0, facts_of(known, problem));
+  return (facts ? copy_seconds(*facts, device) : 0) +
+         wgmma_expected_seconds(known, padded(problem), configuration, device);
+}
+
+std::vector<KernelBuild> kernels(const BeforeCall& known, const Problem& problem, const DeviceInfo& device) {
+  std::vector<KernelBuild> builds = wgmma_kernels(known, padded(problem), device);
+  if (builds.empty()) return builds;
+  if (Result<KernelBuild> copies = pad_rows().build(0, facts_of(known, problem))) builds.push_back(std::move(*copies));
+  return builds;
+}
+
 }  // namespace
 
 Problem padded(Problem problem) {
@@ -61,32 +75,28 @@ Problem padded(Problem problem) {
   return problem;
 }
 
-Refusal padding_refuses(const ridge::cuda::GemmCase& g, const Problem& problem, std::size_t c,
-                        const DeviceInfo& device) {
-  const record::PlanFacts facts = facts_of(g, problem, c);
-  if (Refusal why = pad_rows().refuses(facts)) return why;
-  const Problem copied = padded(problem);
-  const std::vector<int> ranked = wgmma_promising(g, copied, c, device);
+Refusal padding_refuses(const BeforeCall& known, const Problem& problem, const DeviceInfo& device) {
+  if (Refusal why = pad_rows().refuses(facts_of(known, problem))) return why;
+  const ridge::cuda::GemmCase& g = known.g;
+  const std::vector<int> ranked = wgmma_promising(known, padded(problem), device);
   if (ranked.empty()) return "no configuration of the kernel fits";
-  const double own = padded_expected_seconds(g, problem, c, ranked[0], device), plain = plain_seconds(g, device);
+  const double own = expected_seconds(known, problem, ranked[0], device), plain = plain_seconds(g, device);
   if (own <= plain) return std::nullopt;
   return fmt::format("m={} n={} k={}: copies and product are expected to take {:.1f} us, the plain kernel {:.1f}", g.m,
                      g.n, g.k, own * 1e6, plain * 1e6);
 }
 
-double padded_expected_seconds(const ridge::cuda::GemmCase& g, const Problem& problem, std::size_t c, int configuration,
-                               const DeviceInfo& device) {
-  const Result<record::Variables> known = pad_rows().variables(0, facts_of(g, problem, c));
-  return (known ? copy_seconds(*known, device) : 0) +
-         wgmma_expected_seconds(g, padded(problem), c, configuration, device);
-}
-
-std::vector<KernelBuild> padded_kernels(const ridge::cuda::GemmCase& g, const Problem& problem, std::size_t c,
-                                        const DeviceInfo& device) {
-  std::vector<KernelBuild> builds = wgmma_kernels(g, padded(problem), c, device);
-  if (builds.empty()) return builds;
-  if (Result<KernelBuild> copies = pad_rows().build(0, facts_of(g, problem, c))) builds.push_back(std::move(*copies));
-  return builds;
+void describe_padded(Implementation& own, BeforeCallOf before_call) {
+  wgmma().describe(own);
+  own.promising = [before_call](const Problem& problem, const DeviceInfo& device) {
+    return wgmma_promising(before_call(problem), padded(problem), device);
+  };
+  own.expected_seconds = [before_call](const Problem& problem, int configuration, const DeviceInfo& device) {
+    return expected_seconds(before_call(problem), problem, configuration, device);
+  };
+  own.kernels = [before_call](const Problem& problem, const DeviceInfo& device) {
+    return kernels(before_call(problem), problem, device);
+  };
 }
 
 Result<PaddedCall> PaddedCall::prepare(ridge::cuda::GemmCase g, const Problem& problem,

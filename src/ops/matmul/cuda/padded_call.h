@@ -13,15 +13,11 @@ namespace ridge::ops::matmul {
 // 8-bit products, the scales of both.
 Problem padded(Problem problem);
 
-// Why there is nothing to copy, or the plain kernel is expected to be done sooner. `g` is the case before a call, of a
-// problem whose copies the Hopper kernel takes; `c` is the position of C.
-Refusal padding_refuses(const ridge::cuda::GemmCase& g, const Problem& problem, std::size_t c,
-                        const DeviceInfo& device);
-// What the copies and then that configuration are expected to take.
-double padded_expected_seconds(const ridge::cuda::GemmCase& g, const Problem& problem, std::size_t c, int configuration,
-                               const DeviceInfo& device);
-std::vector<KernelBuild> padded_kernels(const ridge::cuda::GemmCase& g, const Problem& problem, std::size_t c,
-                                        const DeviceInfo& device);
+// Why there is nothing to copy, or the plain kernel is expected to be done sooner; of a problem whose copies the Hopper
+// kernel takes.
+Refusal padding_refuses(const BeforeCall& known, const Problem& problem, const DeviceInfo& device);
+// As describe_wgmma, of the copies and the kernel behind them.
+void describe_padded(Implementation& own, BeforeCallOf before_call);
 
 class PaddedCall {
  public:
