@@ -147,6 +147,39 @@ __device__ inline Rounded rounded_stochastically(i64 type, double value, double 
           fmax((value - below) * (above - value), step * step / 12)};
 }
 
+__device__ inline bool same(double x, double y) { return x == y || (x != x && y != y); }
+
+// An element of a reference, as DeviceCheck::ReferenceRequest has it, and the arrays of them.
+struct Element {
+  double value, allowed, variance, shift;
+};
+struct ElementArrays {
+  double *value, *allowed, *variance, *shift;
+
+  __device__ void put(i64 at, const Element& element) const {
+    value[at] = element.value;
+    allowed[at] = element.allowed;
+    variance[at] = element.variance;
+    shift[at] = element.shift;
+  }
+};
+
+// The group that a row is of, by the offsets at which the groups begin and the last one ends; -1: of none. Of empty
+// ones at one place it is the last.
+template <class OffsetAt>
+__device__ inline i64 group_with(i64 row, i64 groups, const OffsetAt& offset_at) {
+  i64 at = 0, end = groups + 1;  // offsets before `at` are not beyond the row, those from `end` on are
+  while (at < end) {
+    const i64 middle = (at + end) / 2;
+    if (offset_at(middle) <= row) {
+      at = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return at == groups + 1 ? -1 : at - 1;
+}
+
 // Adds what a thread found to a Projection; every lane of the warp takes part.
 __device__ inline void add_to(Projection* result, double squares, double count) {
   for (int offset = 16; offset > 0; offset >>= 1) {
@@ -160,6 +193,18 @@ __device__ inline void add_to(Projection* result, double squares, double count) 
 }
 __device__ inline void note_worst(Projection* result, double ratio, i64 row) {
   atomicMax(&result->worst, static_cast<u64>(__float_as_uint(static_cast<float>(ratio))) << 32 | static_cast<u32>(row));
+}
+// Notes what an element is off by; returns its square over the variance of the ideal kernel, for add_to. One that is
+// not finite, or should not be, counts among those.
+__device__ inline double judged(Projection* result, double got, double value, double allowed, double variance,
+                                i64 row) {
+  if (!isfinite(got) || !isfinite(value)) {
+    atomicAdd(&result->not_finite, 1ull);
+    return 0;
+  }
+  const double error = fabs(got - value);
+  note_worst(result, error / allowed, row);
+  return error * error / variance;
 }
 
 }  // namespace ridge::check_numbers

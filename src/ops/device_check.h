@@ -7,12 +7,14 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -48,6 +50,14 @@ struct CheckLaunch {
   static Argument pointer(const void* address) { return reinterpret_cast<std::uint64_t>(address); }
   static Argument number(std::int64_t value) { return static_cast<std::uint64_t>(value); }
   static Argument real(double value) { return std::bit_cast<std::uint64_t>(value); }
+  // Of a struct as the kernels have it, too.
+  template <class Struct>
+  static std::vector<std::uint64_t> words(const Struct& of) {
+    static_assert(std::is_trivially_copyable_v<Struct> && sizeof(Struct) % 8 == 0, "members have 8 bytes each");
+    std::vector<std::uint64_t> words(sizeof(Struct) / 8);
+    std::memcpy(words.data(), &of, sizeof(Struct));
+    return words;
+  }
 };
 
 // What a projection leaves in device memory; cleared by the harness before it.
@@ -87,6 +97,12 @@ struct DeviceCheck {
     double *value, *allowed, *variance, *shift;
     std::span<const record::Scalar> scalars = {};
     void* scratch = nullptr;  // scratch_bytes of anything
+
+    // ElementArrays of check_numbers.cuh.
+    [[nodiscard]] CheckLaunch::Argument arrays() const {
+      const double* const all[] = {value, allowed, variance, shift};
+      return CheckLaunch::words(all);
+    }
   };
   std::function<std::vector<CheckLaunch>(const ReferenceRequest&)> reference;
 };

@@ -66,16 +66,13 @@ Table table_of(const Problem& problem, std::span<const TensorView> operands, std
   if (table.columns == 0) table.rows = 0;
   return table;
 }
-std::vector<std::uint64_t> words_of(const Table& table) {
-  std::vector<std::uint64_t> words(sizeof(Table) / 8);
-  std::memcpy(words.data(), &table, sizeof(Table));
-  return words;
-}
 
 class Plan {
  public:
   Plan(const Problem& problem, std::span<const TensorView> operands, DeviceModel model)
-      : model_(std::move(model)), table_(table_of(problem, operands, model_.reads)), words_(words_of(table_)) {}
+      : model_(std::move(model)),
+        table_(table_of(problem, operands, model_.reads)),
+        words_(CheckLaunch::words(table_)) {}
 
   [[nodiscard]] const Table& table() const { return table_; }
   [[nodiscard]] bool empty() const { return table_.rows == 0; }
@@ -233,7 +230,7 @@ Argument width_of(const TensorView& view) { return CheckLaunch::number(size_bits
 
 std::vector<std::uint64_t> operands_on_device(const Problem& problem, std::span<const TensorView> operands,
                                               std::span<const Reads> reads) {
-  return words_of(table_of(problem, operands, reads));
+  return CheckLaunch::words(table_of(problem, operands, reads));
 }
 
 std::shared_ptr<const DeviceCheck> device_check_of(std::string_view file, std::string_view type, ModelOfCall model,

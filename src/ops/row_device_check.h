@@ -1,12 +1,10 @@
 // The checks of row models (ops/row_check.h) on a GPU: row_check.cu behind the model's own text.
 #pragma once
 
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "ops/device_check.h"
@@ -22,11 +20,7 @@ struct DeviceModel {
 };
 template <class Definition>
 DeviceModel on_device(const Model<Definition>& model) {
-  static_assert(std::is_trivially_copyable_v<Definition> && sizeof(Definition) % 8 == 0,
-                "a row model has members, of 8 bytes each");
-  DeviceModel made{model.reads, std::vector<std::uint64_t>(sizeof(Definition) / 8), kElementwise<Definition>};
-  std::memcpy(made.words.data(), &model.definition, sizeof(Definition));
-  return made;
+  return {model.reads, CheckLaunch::words(model.definition), kElementwise<Definition>};
 }
 
 // The operands of a call as check kernels read them: Operands of row_operands.cuh.

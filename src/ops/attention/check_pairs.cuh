@@ -39,19 +39,6 @@ __device__ inline i64 key_row(const Call& call, i64 batch, i64 key, i64 kv_head)
 struct Span {
   i64 first, end;
 };
-// The packed document that a row is of; -1: of none. Of empty ones at one place it is the last.
-__device__ inline i64 document_of(const int* offsets, i64 documents, i64 row) {
-  i64 at = 0, end = documents + 1;  // offsets before `at` are not beyond the row, those from `end` on are
-  while (at < end) {
-    const i64 middle = (at + end) / 2;
-    if (offsets[middle] <= row) {
-      at = middle + 1;
-    } else {
-      end = middle;
-    }
-  }
-  return at == documents + 1 ? -1 : at - 1;
-}
 // The queries and keys of a document, or of a whole sequence.
 struct Document {
   Span queries, keys;
@@ -62,7 +49,7 @@ __device__ inline Document document_at(const Call& call, i64 document) {
 }
 __device__ inline Document sequence_of(const Call& call, const int* offsets, i64 row) {
   if (offsets == nullptr) return {{0, call.q_len}, {0, call.k_len}};
-  const i64 document = document_of(offsets, call.documents, row);
+  const i64 document = group_with(row, call.documents, [&](i64 at) { return offsets[at]; });
   return document < 0 ? Document{} : document_at(call, document);
 }
 

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "ops/attention/attention.h"
@@ -25,19 +23,8 @@ DeviceCall device_call(const Problem& problem, const Arguments& arguments);
 // Calls that the checks of forward and backward do not know.
 std::optional<std::string> refused_by_check(const Problem& problem);
 
-// A struct of 8-byte members as an argument of a launch.
-template <class Struct>
-CheckLaunch::Argument words_of(const Struct& of) {
-  static_assert(std::is_trivially_copyable_v<Struct> && sizeof(Struct) % 8 == 0);
-  std::vector<std::uint64_t> words(sizeof(Struct) / 8);
-  std::memcpy(words.data(), &of, sizeof(Struct));
-  return words;
-}
-
 // Of check_pairs.cuh.
 inline constexpr std::int64_t kCheckThreads = 256, kCheckWarps = kCheckThreads / 32, kCheckTile = 64, kCheckLanes = 4;
-// The four arrays that a reference fills.
-CheckLaunch::Argument arrays_of(const DeviceCheck::ReferenceRequest& request);
 // A launch of at most so many blocks, which go over the rest in turns.
 CheckLaunch check_launch(const char* kernel, std::int64_t blocks, std::vector<CheckLaunch::Argument> arguments);
 

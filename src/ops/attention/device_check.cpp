@@ -26,9 +26,10 @@ std::vector<CheckLaunch> project(const DeviceCheck::ProjectionRequest& request) 
   const std::int64_t rows = call.batch * call.q_len * call.heads, keys = call.k.rows;
   if (rows == 0) return {};
   auto* const products = static_cast<double*>(request.scratch);
-  const Argument operands = words_of(call), result = CheckLaunch::pointer(request.result), seed = request.seed,
-                 facts =
-                     words_of(KeyFacts{products, products + kCheckLanes * keys, products + (kCheckLanes + 1) * keys});
+  const Argument operands = CheckLaunch::words(call), result = CheckLaunch::pointer(request.result),
+                 seed = request.seed,
+                 facts = CheckLaunch::words(
+                     KeyFacts{products, products + kCheckLanes * keys, products + (kCheckLanes + 1) * keys});
   const std::int64_t tiles = (call.q_len + kCheckTile - 1) / kCheckTile * call.batch * call.heads;
   const std::int64_t samples = std::min(kSamples, rows);
   return {check_launch("attention_keys", keys / kCheckWarps + 1, {operands, facts, seed}),
@@ -39,8 +40,8 @@ std::vector<CheckLaunch> project(const DeviceCheck::ProjectionRequest& request) 
 std::vector<CheckLaunch> rows_of_reference(const DeviceCheck::ReferenceRequest& request) {
   const DeviceCall call = device_call(request.problem, {request.operands, request.scalars});
   const bool sums = request.problem.operands[request.output].name == "log_sum_exp";
-  const std::vector<Argument> arguments = {words_of(call), CheckLaunch::number(request.first),
-                                           CheckLaunch::number(request.count), arrays_of(request)};
+  const std::vector<Argument> arguments = {CheckLaunch::words(call), CheckLaunch::number(request.first),
+                                           CheckLaunch::number(request.count), request.arrays()};
   if (sums) return {check_launch("attention_sums", request.count * call.q_len, arguments)};
   return {check_launch("attention_rows", request.count, arguments)};
 }
@@ -79,11 +80,6 @@ CheckLaunch check_launch(const char* kernel, std::int64_t blocks, std::vector<Ar
   constexpr std::int64_t kMostBlocks = 1 << 20;
   return {kernel, static_cast<std::uint32_t>(std::clamp<std::int64_t>(blocks, 1, kMostBlocks)), 1,
           static_cast<std::uint32_t>(kCheckThreads), std::move(arguments)};
-}
-
-Argument arrays_of(const DeviceCheck::ReferenceRequest& request) {
-  const double* const arrays[] = {request.value, request.allowed, request.variance, request.shift};
-  return words_of(arrays);
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {

@@ -16,10 +16,6 @@ struct RowOfScores {
   bool broken;               // a score is NaN or +infinity
 };
 
-struct Element {
-  double value, allowed, variance, shift;
-};
-
 // Memory that a block shares while it works on a row.
 struct RowMemory {
   double query[kMostColumns], weights[kThreads];
@@ -146,17 +142,6 @@ __device__ inline Element sum_element(const RowOfScores& row) {
           0x1p-21 + 2 * kUnit * size};  // the shift is of the exponential and the logarithm
 }
 
-struct ReferenceArrays {
-  double *value, *allowed, *variance, *shift;
-
-  __device__ void put(i64 at, const Element& element) const {
-    value[at] = element.value;
-    allowed[at] = element.allowed;
-    variance[at] = element.variance;
-    shift[at] = element.shift;
-  }
-};
-
 // What a projection knows beforehand of every row of k and v; arrays over those rows, [kLanes] of the first.
 struct KeyFacts {
   double *products, *square, *most;  // v r; sum and largest of the squares of a row of k
@@ -234,8 +219,7 @@ struct RowVerdict {
 };
 
 // Rows `first` .. `first` + `count` of O; a block for each.
-extern "C" __global__ void __launch_bounds__(256, 2)
-    attention_rows(Call call, i64 first, i64 count, ReferenceArrays to) {
+extern "C" __global__ void __launch_bounds__(256, 2) attention_rows(Call call, i64 first, i64 count, ElementArrays to) {
   __shared__ RowMemory memory;
   for (i64 row = blockIdx.x; row < count; row += gridDim.x) {
     const Place at = place_of_row(call, first + row);
@@ -247,8 +231,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
 }
 
 // Rows `first` .. `first` + `count` of the log-sum-exp, which are heads; a block for each element.
-extern "C" __global__ void __launch_bounds__(256, 2)
-    attention_sums(Call call, i64 first, i64 count, ReferenceArrays to) {
+extern "C" __global__ void __launch_bounds__(256, 2) attention_sums(Call call, i64 first, i64 count, ElementArrays to) {
   __shared__ RowMemory memory;
   for (i64 i = blockIdx.x; i < count * call.q_len; i += gridDim.x) {
     const i64 row = first + i / call.q_len, head = row % call.heads;

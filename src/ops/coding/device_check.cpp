@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 
 #include "base/error.h"
 
@@ -27,12 +26,6 @@ std::uint32_t blocks(std::int64_t count) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(ceil_div(count, 256), 1, 1 << 16));
 }
 Argument number(std::int64_t value) { return CheckLaunch::number(value); }
-template <class Struct>
-Argument words_of(const Struct& held) {
-  std::vector<std::uint64_t> words(sizeof(Struct) / 8);
-  std::memcpy(words.data(), &held, sizeof(Struct));
-  return words;
-}
 
 // Groups of a copy of rows x cols.
 std::int64_t group_count(const Coding& c, std::int64_t rows, std::int64_t cols) {
@@ -89,7 +82,7 @@ class Launches {
         c_(coding),
         model_(model.words),
         table_(operands_of(read, operands, model.reads, coding)),
-        definition_(words_of(definition_of(coding))) {}
+        definition_(CheckLaunch::words(definition_of(coding))) {}
 
   [[nodiscard]] std::vector<CheckLaunch> take() { return std::move(launches_); }
 
@@ -134,7 +127,7 @@ class Launches {
   void judge_found(const void* word, void* result) {
     add("codes_found", 1, 32,
         {CheckLaunch::pointer(operands_[problem_.operands.size() - 1].data), CheckLaunch::pointer(word),
-         words_of(rows::format_of(DType::kF32)), CheckLaunch::pointer(result)});
+         CheckLaunch::words(rows::format_of(DType::kF32)), CheckLaunch::pointer(result)});
   }
   void judge_scales(const TensorView& view, const void* groups, void* result) {
     const DeviceMatrix scale = device_matrix(view);
@@ -152,7 +145,7 @@ class Launches {
   // What is right goes to the arrays of a request; its memory for shifts holds the groups until they come last.
   void write_found(const DeviceCheck::ReferenceRequest& request) {
     add("codes_reference_found", 1, 32,
-        {CheckLaunch::pointer(request.shift), words_of(rows::format_of(DType::kF32)),
+        {CheckLaunch::pointer(request.shift), CheckLaunch::words(rows::format_of(DType::kF32)),
          CheckLaunch::pointer(request.value), CheckLaunch::pointer(request.allowed),
          CheckLaunch::pointer(request.variance)});
     write_shifts(request, 1, false);

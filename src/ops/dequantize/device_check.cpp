@@ -36,9 +36,7 @@ std::shared_ptr<const DeviceCheck> device_check() {
     for (const std::int64_t number : {static_cast<std::int64_t>(s.dtype), request.first, request.count}) {
       one.arguments.push_back(CheckLaunch::number(number));
     }
-    for (const double* array : {request.value, request.allowed, request.variance, request.shift}) {
-      one.arguments.push_back(CheckLaunch::pointer(array));
-    }
+    one.arguments.push_back(request.arrays());
     return {std::move(one)};
   };
   return check;

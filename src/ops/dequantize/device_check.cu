@@ -24,25 +24,16 @@ extern "C" __global__ void dequantize_elements(Matrix q, Matrix scale, i64 granu
     const double product = load(q, row, col) * scale_at(scale, granularity, row, col);
     if (got == round_to(y.type, product)) continue;
     const Rounded want = right(q, scale, granularity, y.type, row, col);
-    if (!isfinite(got) || !isfinite(want.value)) {
-      atomicAdd(&result->not_finite, 1ull);
-      continue;
-    }
-    const double error = fabs(got - want.value);
-    note_worst(result, error / want.allowed, row);
-    squares += error * error / want.variance;
+    squares += judged(result, got, want.value, want.allowed, want.variance, row);
   }
   add_to(result, squares, count);
 }
 
 extern "C" __global__ void dequantize_reference(Matrix q, Matrix scale, i64 granularity, i64 type, i64 first, i64 count,
-                                                double* value, double* allowed, double* variance, double* shift) {
+                                                ElementArrays to) {
   for (i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x; i < count * q.columns;
        i += static_cast<i64>(gridDim.x) * blockDim.x) {
     const Rounded want = right(q, scale, granularity, type, first + i / q.columns, i % q.columns);
-    value[i] = want.value;
-    allowed[i] = want.allowed;
-    variance[i] = want.variance;
-    shift[i] = want.allowed;  // equal codes are rounded the same way
+    to.put(i, {want.value, want.allowed, want.variance, want.allowed});  // equal codes are rounded the same way
   }
 }

@@ -1,23 +1,12 @@
 #include "ops/device_check.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "ops/embedding_backward/embedding_backward.h"
 #include "ops/row_check.h"
 
 namespace ridge::ops::embedding_backward {
 namespace {
-
-CheckLaunch::Argument format_argument(DType dtype) {
-  const rows::Format format = rows::format_of(dtype);
-  std::vector<std::uint64_t> words;
-  for (const double number : {format.spacing, format.least_normal, format.most, format.beyond, format.is_f32}) {
-    words.push_back(std::bit_cast<std::uint64_t>(number));
-  }
-  static_assert(sizeof(format) == 5 * sizeof(double), "as device_check.cu reads it");
-  return words;
-}
 
 // A block for 256 columns of a row of dw, of which there are `count`.
 CheckLaunch launch(const char* kernel, std::int64_t count, const Problem& problem, std::span<const TensorView> operands,
@@ -47,7 +36,7 @@ std::shared_ptr<const DeviceCheck> device_check() {
     CheckLaunch one = launch("embedding_elements", s.vocabulary, request.problem, request.operands, request.scalars);
     one.arguments.push_back(device_matrix(request.operands[kDw]));
     one.arguments.push_back(s.accumulate ? device_matrix(request.operands.back()) : DeviceMatrix());
-    one.arguments.push_back(format_argument(s.out));
+    one.arguments.push_back(CheckLaunch::words(rows::format_of(s.out)));
     one.arguments.push_back(CheckLaunch::pointer(request.result));
     return {std::move(one)};
   };
@@ -55,12 +44,10 @@ std::shared_ptr<const DeviceCheck> device_check() {
     const Shape s = shape_of(request.problem);
     CheckLaunch one = launch("embedding_reference", request.count, request.problem, request.operands, request.scalars);
     one.arguments.push_back(s.accumulate ? device_matrix(request.operands.back()) : DeviceMatrix());
-    one.arguments.push_back(format_argument(s.out));
+    one.arguments.push_back(CheckLaunch::words(rows::format_of(s.out)));
     one.arguments.push_back(CheckLaunch::number(request.first));
     one.arguments.push_back(CheckLaunch::number(request.count));
-    for (const double* array : {request.value, request.allowed, request.variance, request.shift}) {
-      one.arguments.push_back(CheckLaunch::pointer(array));
-    }
+    one.arguments.push_back(request.arrays());
     return {std::move(one)};
   };
   return check;

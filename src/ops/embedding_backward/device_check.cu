@@ -51,29 +51,19 @@ extern "C" __global__ void embedding_elements(Matrix dy, Matrix ids, i64 padding
     if (column >= dw.columns) continue;
     const double got = load(dw, row, column);
     count += 1;
-    if (got == want.value || (got != got && want.value != want.value)) continue;
-    if (!isfinite(got) || !isfinite(want.value)) {
-      atomicAdd(&result->not_finite, 1ull);
-      continue;
-    }
-    const double error = fabs(got - want.value);
-    note_worst(result, error / want.allowed, row);
-    squares += error * error / want.ideal_square;
+    if (same(got, want.value)) continue;
+    squares += judged(result, got, want.value, want.allowed, want.ideal_square, row);
   }
   add_to(result, squares, count);
 }
 
 extern "C" __global__ void embedding_reference(Matrix dy, Matrix ids, i64 padding, Matrix old, rows::Format format,
-                                               i64 first, i64 count, double* value, double* allowed, double* variance,
-                                               double* shift) {
+                                               i64 first, i64 count, ElementArrays to) {
   const i64 column = blockIdx.y * static_cast<i64>(blockDim.x) + threadIdx.x;
   for (i64 i = blockIdx.x; i < count; i += gridDim.x) {
     const rows::Stored want = right(dy, {ids, padding}, old, format, first + i, column);
     if (column >= dy.columns) continue;
     const i64 at = i * dy.columns + column;
-    value[at] = want.value;
-    allowed[at] = want.allowed;
-    variance[at] = want.ideal_square;
-    shift[at] = want.shift;
+    to.put(at, {want.value, want.allowed, want.ideal_square, want.shift});
   }
 }

@@ -40,9 +40,7 @@ std::shared_ptr<const DeviceCheck> device_check() {
                                       request.first, request.count}) {
       one.arguments.push_back(CheckLaunch::number(number));
     }
-    for (const double* array : {request.value, request.allowed, request.variance, request.shift}) {
-      one.arguments.push_back(CheckLaunch::pointer(array));
-    }
+    one.arguments.push_back(request.arrays());
     return {std::move(one)};
   };
   return check;

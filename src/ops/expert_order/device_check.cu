@@ -108,8 +108,7 @@ extern "C" __global__ void expert_order_all(Matrix experts, Matrix offsets, Matr
 
 // `columns`: of a row of the output.
 extern "C" __global__ void expert_order_reference(Matrix experts, i64 limit, i64 align, i64 output, i64 columns,
-                                                  i64 first, i64 count, double* value, double* allowed,
-                                                  double* variance, double* shift) {
+                                                  i64 first, i64 count, ElementArrays to) {
   __shared__ Table table;
   table.fill(experts, limit, align);
   for (i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x; i < count * columns;
@@ -124,7 +123,6 @@ extern "C" __global__ void expert_order_reference(Matrix experts, i64 limit, i64
       found = table.choice_of(experts, limit, place);
       if (output == kTokens && found >= 0) found /= experts.columns;
     }
-    value[i] = static_cast<double>(found);
-    allowed[i] = variance[i] = shift[i] = 0;
+    to.put(i, {static_cast<double>(found), 0, 0, 0});
   }
 }

@@ -1,15 +1,12 @@
 #include "ops/device_check.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "ops/grouped_gemm/grouped_gemm.h"
 #include "ops/matmul/product_check.h"
 
 namespace ridge::ops::grouped_gemm {
 namespace {
-
-using Argument = CheckLaunch::Argument;
 
 // GroupedCall of device_check.cu.
 struct DeviceCall {
@@ -32,11 +29,6 @@ DeviceCall device_call(const Shape& s, std::span<const TensorView> operands) {
           s.along_sums ? 1 : 0,
           s.trans_b ? 1 : 0,
           s.dtype == DType::kF32 ? 0 : 1};
-}
-Argument words_of(const DeviceCall& call) {
-  std::vector<std::uint64_t> words(sizeof(call) / 8);
-  std::memcpy(words.data(), &call, sizeof(call));
-  return words;
 }
 
 // Where the vectors of a projection lie in its scratch memory, in doubles.
@@ -69,12 +61,12 @@ std::vector<CheckLaunch> project(const DeviceCheck::ProjectionRequest& request) 
                       warps,
                       1,
                       256,
-                      {words_of(call), CheckLaunch::pointer(products), CheckLaunch::pointer(expected)}});
+                      {CheckLaunch::words(call), CheckLaunch::pointer(products), CheckLaunch::pointer(expected)}});
   launches.push_back({"grouped_judge",
                       warps,
                       1,
                       256,
-                      {words_of(call), CheckLaunch::pointer(signs), CheckLaunch::pointer(expected),
+                      {CheckLaunch::words(call), CheckLaunch::pointer(signs), CheckLaunch::pointer(expected),
                        CheckLaunch::pointer(request.result)}});
   return launches;
 }
@@ -86,11 +78,9 @@ std::vector<CheckLaunch> rows_of_reference(const DeviceCheck::ReferenceRequest& 
                   static_cast<std::uint32_t>((s.n + 63) / 64),
                   static_cast<std::uint32_t>((request.count + 63) / 64),
                   256,
-                  {words_of(device_call(s, request.operands)), CheckLaunch::number(request.first),
+                  {CheckLaunch::words(device_call(s, request.operands)), CheckLaunch::number(request.first),
                    CheckLaunch::number(request.count)}};
-  for (const double* array : {request.value, request.allowed, request.variance, request.shift}) {
-    one.arguments.push_back(CheckLaunch::pointer(array));
-  }
+  one.arguments.push_back(request.arrays());
   return {std::move(one)};
 }
 

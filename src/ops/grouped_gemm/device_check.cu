@@ -20,18 +20,9 @@ struct Group {
 __device__ inline Group group_at(const GroupedCall& call, i64 index) {
   return {index, static_cast<i64>(load(call.offsets, 0, index)), static_cast<i64>(load(call.offsets, 0, index + 1))};
 }
-// Of empty ones at one place it is the last.
 __device__ inline Group group_of_row(const GroupedCall& call, i64 row) {
-  i64 at = 0, end = call.groups + 1;  // offsets before `at` are not beyond the row, those from `end` on are
-  while (at < end) {
-    const i64 middle = (at + end) / 2;
-    if (load(call.offsets, 0, middle) <= static_cast<double>(row)) {
-      at = middle + 1;
-    } else {
-      end = middle;
-    }
-  }
-  return at == 0 || at == call.groups + 1 ? Group{-1, row, row + 1} : group_at(call, at - 1);
+  const i64 index = group_with(row, call.groups, [&](i64 at) { return static_cast<i64>(load(call.offsets, 0, at)); });
+  return index < 0 ? Group{-1, row, row + 1} : group_at(call, index);
 }
 // Of a row of C.
 __device__ inline Group group_of_output(const GroupedCall& call, i64 row) {
@@ -140,45 +131,29 @@ extern "C" __global__ void __launch_bounds__(256)
 // Rows first_row .. first_row + count of C, 64 x 64 elements per block, 4 x 4 per thread; a tile is worked off once for
 // each group that has rows of it.
 extern "C" __global__ void __launch_bounds__(256, 1)
-    grouped_reference(GroupedCall call, i64 first_row, i64 count, double* value, double* allowed, double* variance,
-                      double* shift) {
-  constexpr int kSize = 64, kDepth = 16;
-  __shared__ double slice_a[kDepth][kSize + 1], slice_b[kDepth][kSize + 1];
-  const i64 m0 = blockIdx.y * static_cast<i64>(kSize), n0 = blockIdx.x * static_cast<i64>(kSize);
-  const i64 columns = call.c.columns, last = min(m0 + kSize, count);
+    grouped_reference(GroupedCall call, i64 first_row, i64 count, ElementArrays to) {
+  __shared__ Slice slice_a, slice_b;
+  const i64 m0 = blockIdx.y * static_cast<i64>(kTile), n0 = blockIdx.x * static_cast<i64>(kTile);
+  const i64 columns = call.c.columns, last = min(m0 + kTile, count);
   const int row = threadIdx.x / 16 * 4, column = threadIdx.x % 16 * 4;
   for (i64 begin = m0; begin < last;) {
     const Group group = group_of_output(call, first_row + begin);
     const i64 end_of_group = call.along_sums != 0 ? (group.index + 1) * call.m : group.end;
     const i64 end = min(last, end_of_group - first_row), terms = terms_of(call, group);
-    double sums[4][4] = {};
-    float sizes[4][4] = {}, squares[4][4] = {};
+    TileSums sums;
     for (i64 k0 = 0; k0 < terms; k0 += kDepth) {
       __syncthreads();
-      for (int i = static_cast<int>(threadIdx.x); i < kSize * kDepth; i += 256) {
-        int at = call.along_sums != 0 ? i % kSize : i / kDepth, depth = call.along_sums != 0 ? i / kSize : i % kDepth;
+      for (int i = static_cast<int>(threadIdx.x); i < kTile * kDepth; i += 256) {
+        int at = call.along_sums != 0 ? i % kTile : i / kDepth, depth = call.along_sums != 0 ? i / kTile : i % kDepth;
         slice_a[depth][at] = m0 + at >= begin && m0 + at < end && k0 + depth < terms
                                  ? factor_a(call, group, first_row + m0 + at, k0 + depth)
                                  : 0.0;
-        at = call.trans_b != 0 ? i / kDepth : i % kSize;
-        depth = call.trans_b != 0 ? i % kDepth : i / kSize;
+        at = call.trans_b != 0 ? i / kDepth : i % kTile;
+        depth = call.trans_b != 0 ? i % kDepth : i / kTile;
         slice_b[depth][at] = n0 + at < columns && k0 + depth < terms ? factor_b(call, group, k0 + depth, n0 + at) : 0.0;
       }
       __syncthreads();
-#pragma unroll 4
-      for (int depth = 0; depth < kDepth; ++depth) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-#pragma unroll
-          for (int j = 0; j < 4; ++j) {
-            const double x = slice_a[depth][row + i], y = slice_b[depth][column + j];
-            sums[i][j] += x * y;
-            const float product = static_cast<float>(x) * static_cast<float>(y);
-            sizes[i][j] += fabsf(product);
-            squares[i][j] += product * product;
-          }
-        }
-      }
+      sums.add(slice_a, slice_b, row, column);
     }
     const Model model = model_of(call, group);
 #pragma unroll
@@ -192,13 +167,10 @@ extern "C" __global__ void __launch_bounds__(256, 1)
           const double before = kept_value(call, first_row + r, c), half = half_ulp(call.c.type, before);
           want = {before, half, half * half / 3, 0};
         } else {
-          want = finish({sums[i][j], sizes[i][j], squares[i][j], false}, Cut{}, model, Matrix{}, call.old,
-                        call.old.data != nullptr ? kAddsOld : 0, 0, call.c.type, first_row + r, c);
+          want = finish(sums.at(i, j, false), Cut{}, model, Matrix{}, call.old, call.old.data != nullptr ? kAddsOld : 0,
+                        0, call.c.type, first_row + r, c);
         }
-        value[at] = want.value;
-        allowed[at] = want.allowed;
-        variance[at] = want.variance;
-        shift[at] = want.shift;
+        to.put(at, want);
       }
     }
     begin = end;

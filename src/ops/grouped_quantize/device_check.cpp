@@ -35,11 +35,9 @@ std::shared_ptr<const DeviceCheck> check_of_padded() {
   };
   check->reference = [](const DeviceCheck::ReferenceRequest& request) -> std::vector<CheckLaunch> {
     const Shape s = shape_of(request.problem);
-    return {launch(
-        "grouped_padded_reference",
-        {device_matrix(request.operands[kOffsetsOperand]), CheckLaunch::number(s.rows), CheckLaunch::number(s.align),
-         CheckLaunch::pointer(request.value), CheckLaunch::pointer(request.allowed),
-         CheckLaunch::pointer(request.variance), CheckLaunch::pointer(request.shift)})};
+    return {launch("grouped_padded_reference",
+                   {device_matrix(request.operands[kOffsetsOperand]), CheckLaunch::number(s.rows),
+                    CheckLaunch::number(s.align), request.arrays()})};
   };
   return check;
 }

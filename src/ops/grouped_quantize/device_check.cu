@@ -18,10 +18,8 @@ extern "C" __global__ void grouped_padded(Matrix padded, Matrix offsets, i64 row
   }
 }
 
-extern "C" __global__ void grouped_padded_reference(Matrix offsets, i64 rows, i64 align, double* value, double* allowed,
-                                                    double* variance, double* shift) {
+extern "C" __global__ void grouped_padded_reference(Matrix offsets, i64 rows, i64 align, ElementArrays to) {
   for (i64 at = threadIdx.x; at < offsets.columns; at += blockDim.x) {
-    value[at] = static_cast<double>(ridge::grouped_check::padded_at(offsets, rows, align, at));
-    allowed[at] = variance[at] = shift[at] = 0;
+    to.put(at, {static_cast<double>(ridge::grouped_check::padded_at(offsets, rows, align, at)), 0, 0, 0});
   }
 }

@@ -48,9 +48,6 @@ struct Sums {
   double sum, size, squares;
   bool any_scale_not_finite;  // then implementations may differ in whether NaN or an infinity comes out
 };
-struct Element {
-  double value, allowed, variance, shift;
-};
 
 __device__ inline Element finish(Sums s, const Cut& cut, const Model& m, const Matrix& bias, const Matrix& added,
                                  i64 flags, i64 activation, i64 out_type, i64 row, i64 column) {
@@ -108,6 +105,36 @@ __device__ inline float alignment_weight(const Matrix& x, bool k_is_row, i64 mn,
   const double code = fabs(k_is_row ? load(x, k, mn) : load(x, mn, k)), least = x.type == kE4m3 ? 0x1p-6 : 0x1p-14;
   return static_cast<float>(fabs(value) * (code > 0 && code < least ? least / code : 1.0));
 }
+
+constexpr int kTile = 64, kDepth = 16;  // elements of a block, and the terms of a step
+using Slice = double[kDepth][kTile + 1];
+
+// Sums of 4 x 4 elements by a thread of a block of 64 x 64.
+struct TileSums {
+  double sums[4][4] = {};
+  float sizes[4][4] = {}, squares[4][4] = {};
+
+  // Of a step's terms, from row and column on.
+  __device__ void add(const Slice& a, const Slice& b, int row, int column) {
+#pragma unroll 4
+    for (int depth = 0; depth < kDepth; ++depth) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const double x = a[depth][row + i], y = b[depth][column + j];
+          sums[i][j] += x * y;
+          const float product = static_cast<float>(x) * static_cast<float>(y);
+          sizes[i][j] += fabsf(product);
+          squares[i][j] += product * product;
+        }
+      }
+    }
+  }
+  [[nodiscard]] __device__ Sums at(int i, int j, bool any_scale_not_finite) const {
+    return {sums[i][j], sizes[i][j], squares[i][j], any_scale_not_finite};
+  }
+};
 
 }  // namespace ridge::product_check
 
@@ -387,47 +414,32 @@ extern "C" __global__ void __launch_bounds__(256)
                       i64 granularity_b, i64 flags, i64 activation, i64 out_type, i64 first_row, i64 rows, i64 n, i64 k,
                       double terms, double truncated, double more_allowed, double more_ideal_shared, i64 unit_terms,
                       double* value, double* allowed, double* variance, double* shift) {
-  constexpr int kSize = 64, kDepth = 16;
-  __shared__ double slice_a[kDepth][kSize + 1], slice_b[kDepth][kSize + 1];
-  __shared__ int bad_a[kSize], bad_b[kSize];
+  __shared__ Slice slice_a, slice_b;
+  __shared__ int bad_a[kTile], bad_b[kTile];
   const Model model{terms, truncated, more_allowed, more_ideal_shared};
   const bool trans_a = (flags & kTransA) != 0, trans_b = (flags & kTransB) != 0;
-  const i64 m0 = blockIdx.y * static_cast<i64>(kSize), n0 = blockIdx.x * static_cast<i64>(kSize);
+  const i64 m0 = blockIdx.y * static_cast<i64>(kTile), n0 = blockIdx.x * static_cast<i64>(kTile);
   const int row = threadIdx.x / 16 * 4, column = threadIdx.x % 16 * 4;
-  if (threadIdx.x < kSize) bad_a[threadIdx.x] = bad_b[threadIdx.x] = 0;
-  double sums[4][4] = {};
-  float sizes[4][4] = {}, squares[4][4] = {};
+  if (threadIdx.x < kTile) bad_a[threadIdx.x] = bad_b[threadIdx.x] = 0;
+  TileSums sums;
   __syncthreads();
   for (i64 k0 = 0; k0 < k; k0 += kDepth) {
-    for (int i = static_cast<int>(threadIdx.x); i < kSize * kDepth; i += 256) {
+    for (int i = static_cast<int>(threadIdx.x); i < kTile * kDepth; i += 256) {
       bool bad = false;
-      int at = trans_a ? i % kSize : i / kDepth, depth = trans_a ? i / kSize : i % kDepth;
+      int at = trans_a ? i % kTile : i / kDepth, depth = trans_a ? i / kTile : i % kDepth;
       slice_a[depth][at] = m0 + at < rows && k0 + depth < k
                                ? element(a, trans_a, scale_a, granularity_a, first_row + m0 + at, k0 + depth, bad)
                                : 0.0;
       if (bad) bad_a[at] = 1;
       bad = false;
-      at = trans_b ? i / kDepth : i % kSize;
-      depth = trans_b ? i % kDepth : i / kSize;
+      at = trans_b ? i / kDepth : i % kTile;
+      depth = trans_b ? i % kDepth : i / kTile;
       slice_b[depth][at] =
           n0 + at < n && k0 + depth < k ? element(b, !trans_b, scale_b, granularity_b, n0 + at, k0 + depth, bad) : 0.0;
       if (bad) bad_b[at] = 1;
     }
     __syncthreads();
-#pragma unroll 4
-    for (int depth = 0; depth < kDepth; ++depth) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const double x = slice_a[depth][row + i], y = slice_b[depth][column + j];
-          sums[i][j] += x * y;
-          const float product = static_cast<float>(x) * static_cast<float>(y);
-          sizes[i][j] += fabsf(product);
-          squares[i][j] += product * product;
-        }
-      }
-    }
+    sums.add(slice_a, slice_b, row, column);
     __syncthreads();
   }
 #pragma unroll
@@ -436,14 +448,11 @@ extern "C" __global__ void __launch_bounds__(256)
     for (int j = 0; j < 4; ++j) {
       const i64 r = m0 + row + i, c = n0 + column + j;
       if (r >= rows || c >= n) continue;
-      const Sums s{sums[i][j], sizes[i][j], squares[i][j], bad_a[row + i] != 0 || bad_b[column + j] != 0};
+      const Sums s = sums.at(i, j, bad_a[row + i] != 0 || bad_b[column + j] != 0);
       const i64 at = r * n + c;
       const Cut cut = unit_terms != 0 ? Cut{allowed[at], variance[at], shift[at]} : Cut{};
       const Element want = finish(s, cut, model, bias, added, flags, activation, out_type, first_row + r, c);
-      value[at] = want.value;
-      allowed[at] = want.allowed;
-      variance[at] = want.variance;
-      shift[at] = want.shift;
+      ElementArrays{value, allowed, variance, shift}.put(at, want);
     }
   }
 }

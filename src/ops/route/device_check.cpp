@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "ops/route/route.h"
 #include "ops/row_check.h"
@@ -13,23 +12,16 @@ namespace {
 
 constexpr std::int64_t kMostChecked = 1024, kMostBlocks = 132 * 8;
 
+// Of device_check.cu.
+struct Setting {
+  std::int64_t sigmoid, top_first, renormalize, by_logits, groups, group_top, top, tokens, experts;
+  double scale;
+};
+
 CheckLaunch::Argument setting_argument(const Problem& problem, const Arguments& arguments) {
   const Shape s = shape_of(problem);
-  std::vector<std::uint64_t> words;
-  for (const std::int64_t number : {std::int64_t{s.sigmoid}, std::int64_t{s.top_first}, std::int64_t{s.renormalize},
-                                    std::int64_t{s.by_logits()}, s.groups, s.group_top, s.top, s.tokens, s.experts}) {
-    words.push_back(static_cast<std::uint64_t>(number));
-  }
-  words.push_back(std::bit_cast<std::uint64_t>(arguments.scalar(problem, kScale).real()));
-  return words;
-}
-CheckLaunch::Argument format_argument() {
-  const rows::Format format = rows::format_of(DType::kF32);
-  std::vector<std::uint64_t> words;
-  for (const double number : {format.spacing, format.least_normal, format.most, format.beyond, format.is_f32}) {
-    words.push_back(std::bit_cast<std::uint64_t>(number));
-  }
-  return words;
+  return CheckLaunch::words(Setting{s.sigmoid, s.top_first, s.renormalize, s.by_logits(), s.groups, s.group_top, s.top,
+                                    s.tokens, s.experts, arguments.scalar(problem, kScale).real()});
 }
 
 // A block for a row, of which there are `count`. With logits and bias.
@@ -61,20 +53,18 @@ std::shared_ptr<const DeviceCheck> device_check() {
       one.arguments.push_back(device_matrix(operand(request.problem, request.operands, name)));
     }
     one.arguments.push_back(setting_argument(request.problem, {request.operands, request.scalars}));
-    one.arguments.push_back(format_argument());
+    one.arguments.push_back(CheckLaunch::words(rows::format_of(DType::kF32)));
     one.arguments.push_back(CheckLaunch::pointer(request.result));
     return {std::move(one)};
   };
   check->reference = [](const DeviceCheck::ReferenceRequest& request) -> std::vector<CheckLaunch> {
     CheckLaunch one = launch("route_reference", request.count, request.problem, request.operands);
     one.arguments.push_back(setting_argument(request.problem, {request.operands, request.scalars}));
-    one.arguments.push_back(format_argument());
+    one.arguments.push_back(CheckLaunch::words(rows::format_of(DType::kF32)));
     one.arguments.push_back(CheckLaunch::number(request.output == *request.problem.position("experts") ? 1 : 0));
     one.arguments.push_back(CheckLaunch::number(request.first));
     one.arguments.push_back(CheckLaunch::number(request.count));
-    for (const double* array : {request.value, request.allowed, request.variance, request.shift}) {
-      one.arguments.push_back(CheckLaunch::pointer(array));
-    }
+    one.arguments.push_back(request.arrays());
     return {std::move(one)};
   };
   return check;

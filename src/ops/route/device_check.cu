@@ -209,14 +209,8 @@ extern "C" __global__ void route_rows(Matrix logits, Matrix bias, Matrix weights
     if (k >= set.top) continue;
     const double got = load(weights, at, k);
     count += 1;
-    if (got == want.value || (got != got && want.value != want.value)) continue;
-    if (!isfinite(got) || !isfinite(want.value)) {
-      atomicAdd(&result->not_finite, 1ull);
-      continue;
-    }
-    const double error = fabs(got - want.value);
-    note_worst(result, error / want.allowed, at);
-    squares += error * error / want.ideal_square;
+    if (same(got, want.value)) continue;
+    squares += judged(result, got, want.value, want.allowed, want.ideal_square, at);
   }
   add_to(result, squares, count);
 }
@@ -224,7 +218,7 @@ extern "C" __global__ void route_rows(Matrix logits, Matrix bias, Matrix weights
 // `of_experts`: what experts hold, else weights.
 extern "C" __global__ void route_reference(Matrix logits, Matrix bias, ridge::route_check::Setting set,
                                            ridge::ops::rows::Format format, i64 of_experts, i64 first, i64 count,
-                                           double* value, double* allowed, double* variance, double* shift) {
+                                           ElementArrays to) {
   using namespace ridge::route_check;
   __shared__ RowState state;
   const i64 k = threadIdx.x;
@@ -236,15 +230,9 @@ extern "C" __global__ void route_reference(Matrix logits, Matrix bias, ridge::ro
     const double any = state.hangs == 0 ? 0.0 : of_experts != 0 ? static_cast<double>(set.experts) : fabs(set.scale);
     if (k < set.top && of_experts != 0) {
       const double room = state.hangs == 0 ? 0.25 : any;
-      value[i * set.top + k] = static_cast<double>(state.right[k]);
-      allowed[i * set.top + k] = room;
-      variance[i * set.top + k] = room * room / 4;
-      shift[i * set.top + k] = 0;
+      to.put(i * set.top + k, {static_cast<double>(state.right[k]), room, room * room / 4, 0});
     } else if (k < set.top) {
-      value[i * set.top + k] = want.value;
-      allowed[i * set.top + k] = want.allowed + any;
-      variance[i * set.top + k] = want.ideal_square + any * any;
-      shift[i * set.top + k] = want.shift;
+      to.put(i * set.top + k, {want.value, want.allowed + any, want.ideal_square + any * any, want.shift});
     }
     __syncthreads();
   }

@@ -55,9 +55,7 @@ std::vector<CheckLaunch> rows_of_reference(const DeviceCheck::ReferenceRequest& 
   for (const std::int64_t number : {static_cast<std::int64_t>(s.out), request.first, request.count}) {
     launch.arguments.push_back(CheckLaunch::number(number));
   }
-  for (const double* array : {request.value, request.allowed, request.variance, request.shift}) {
-    launch.arguments.push_back(CheckLaunch::pointer(array));
-  }
+  launch.arguments.push_back(request.arrays());
   return {std::move(launch)};
 }
 

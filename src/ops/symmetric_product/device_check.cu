@@ -14,9 +14,6 @@ struct Call {
   double truncated;  // what a matrix unit may cut off, relative to |s| + sqrt(Q)
   i64 out_type;
 };
-struct SymmetricElement {
-  double value, allowed, variance, shift;
-};
 struct SymmetricSums {
   double sum = 0, size = 0, squares = 0;
 };
@@ -32,8 +29,7 @@ __device__ inline void add_term(const Call& call, i64 matrix, i64 row, i64 colum
   sums.squares += product * product;
 }
 
-__device__ inline SymmetricElement finish(const Call& call, i64 matrix, i64 row, i64 column,
-                                          const SymmetricSums& sums) {
+__device__ inline Element finish(const Call& call, i64 matrix, i64 row, i64 column, const SymmetricSums& sums) {
   const double terms = static_cast<double>(call.k), many = terms > 1 ? terms : 1, alpha = call.alpha;
   double x = alpha * sums.sum;
   const double shift = fabs(alpha) * call.truncated * (fabs(sums.sum) + sqrt(sums.squares));
@@ -55,8 +51,6 @@ __device__ inline SymmetricElement finish(const Call& call, i64 matrix, i64 row,
   const double half = half_ulp(call.out_type, x);
   return {x, allowed + half_ulp(call.out_type, fabs(x) + allowed), variance + half * half / 3, shift};
 }
-
-__device__ inline bool same(double x, double y) { return x == y || (x != x && y != y); }
 
 }  // namespace ridge::symmetric_check
 
@@ -95,35 +89,25 @@ extern "C" __global__ void symmetric_samples(Matrix a, Matrix residual, Matrix c
       sums.squares += __shfl_down_sync(~0u, sums.squares, offset);
     }
     if (lane != 0) continue;
-    const SymmetricElement want = finish(call, matrix, row, column, sums);
+    const Element want = finish(call, matrix, row, column, sums);
     const double got = load(c, matrix * n + row, column);
     count += 1;
     if (same(got, want.value)) continue;
-    if (!isfinite(got) || !isfinite(want.value)) {
-      atomicAdd(&result->not_finite, 1ull);
-      continue;
-    }
-    const double error = fabs(got - want.value);
-    note_worst(result, error / want.allowed, matrix * n + row);
-    squares += error * error / want.variance;
+    squares += judged(result, got, want.value, want.allowed, want.variance, matrix * n + row);
   }
   add_to(result, squares, count);
 }
 
 extern "C" __global__ void symmetric_reference(Matrix a, Matrix residual, i64 n, i64 k, i64 turned, double alpha,
                                                double beta, double shift, double truncated, i64 out_type, i64 first,
-                                               i64 count, double* value, double* allowed, double* variance,
-                                               double* shifts) {
+                                               i64 count, ElementArrays to) {
   const Call call{a, residual, n, k, turned, alpha, beta, shift, truncated, out_type};
   for (i64 at = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x; at < count * n;
        at += static_cast<i64>(gridDim.x) * blockDim.x) {
     const i64 line = first + at / n, matrix = line / n, row = line - matrix * n, column = at % n;
     SymmetricSums sums;
     for (i64 term = 0; term < k; ++term) add_term(call, matrix, row, column, term, sums);
-    const SymmetricElement want = finish(call, matrix, row, column, sums);
-    value[at] = want.value;
-    allowed[at] = want.allowed;
-    variance[at] = want.variance;
-    shifts[at] = want.shift;
+    const Element want = finish(call, matrix, row, column, sums);
+    to.put(at, want);
   }
 }

@@ -9,8 +9,7 @@ namespace ridge::ops::attention_backward {
 namespace {
 
 using Argument = CheckLaunch::Argument;
-using attention::check_launch, attention::kCheckLanes, attention::kCheckTile, attention::kCheckWarps,
-    attention::words_of;
+using attention::check_launch, attention::kCheckLanes, attention::kCheckTile, attention::kCheckWarps;
 
 constexpr std::int64_t kSamples = 256;  // rows of dQ of a projection that are checked in fp64
 
@@ -73,8 +72,8 @@ std::vector<CheckLaunch> project(const DeviceCheck::ProjectionRequest& request) 
   const BackwardCall call = call_of(request.problem, {request.operands, request.scalars});
   const Layout layout(attention::shape_of(request.problem));
   auto* const scratch = static_cast<double*>(request.scratch);
-  const Argument operands = words_of(call), keys = words_of(layout.keys_in(scratch)),
-                 queries = words_of(layout.queries_in(scratch)), seed = request.seed,
+  const Argument operands = CheckLaunch::words(call), keys = CheckLaunch::words(layout.keys_in(scratch)),
+                 queries = CheckLaunch::words(layout.queries_in(scratch)), seed = request.seed,
                  result = CheckLaunch::pointer(request.result);
   const std::int64_t tiles = (call.forward.k_len + kCheckTile - 1) / kCheckTile * layout.heads;
   const std::int64_t samples = std::min(kSamples, layout.queries);
@@ -90,9 +89,9 @@ std::vector<CheckLaunch> rows_of_reference(const DeviceCheck::ReferenceRequest& 
   const BackwardCall call = call_of(request.problem, {request.operands, request.scalars});
   const Layout layout(attention::shape_of(request.problem));
   auto* const scratch = static_cast<double*>(request.scratch);
-  const Argument operands = words_of(call), first = CheckLaunch::number(request.first),
-                 count = CheckLaunch::number(request.count), arrays = attention::arrays_of(request),
-                 special = words_of(SpecialHeads{scratch, scratch + layout.query_heads}),
+  const Argument operands = CheckLaunch::words(call), first = CheckLaunch::number(request.first),
+                 count = CheckLaunch::number(request.count), arrays = request.arrays(),
+                 special = CheckLaunch::words(SpecialHeads{scratch, scratch + layout.query_heads}),
                  facts = CheckLaunch::pointer(scratch + layout.of_specials());
   std::vector<CheckLaunch> launches = {
       check_launch("attention_backward_clear", 1,

@@ -49,19 +49,6 @@ struct FactorSum {
     lost += factor.lost * element;
   }
 };
-struct GradientElement {
-  double value, allowed, variance, shift;
-};
-struct GradientArrays {
-  double *value, *allowed, *variance, *shift;
-
-  __device__ void put(i64 at, const GradientElement& element) const {
-    value[at] = element.value;
-    allowed[at] = element.allowed;
-    variance[at] = element.variance;
-    shift[at] = element.shift;
-  }
-};
 
 // How numbers of the dtype round.
 struct Rounding {
@@ -98,7 +85,7 @@ struct PairFactors {
 };
 
 // `special`: by the contract it may be anything, and what is not finite any such number.
-__device__ inline GradientElement finish(const FactorSum& sum, double factor, i64 terms, i64 type, bool special) {
+__device__ inline Element finish(const FactorSum& sum, double factor, i64 terms, i64 type, bool special) {
   const double length = 8 * kUnit * sqrt(static_cast<double>(max(terms, 1ll)));
   const double value = factor * sum.value, size = fabs(value);
   if (special) return {value, isfinite(value) ? infinity() : -1.0, infinity(), 0};
@@ -164,8 +151,8 @@ __device__ inline void read_query(const BackwardCall& call, i64 row, PairMemory&
 }
 
 // By a block: thread c has column c of a row of dQ.
-__device__ inline GradientElement query_element(const BackwardCall& call, const Place& at, const Span& keys,
-                                                const QueryFacts& facts, bool special, PairMemory& memory) {
+__device__ inline Element query_element(const BackwardCall& call, const Place& at, const Span& keys,
+                                        const QueryFacts& facts, bool special, PairMemory& memory) {
   const Call& f = call.forward;
   const Rounding rounding(f.q.type);
   const i64 column = threadIdx.x;
@@ -274,7 +261,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_backward_special(Bac
 
 // Rows `first` .. `first` + `count` of dQ; a block for each.
 extern "C" __global__ void __launch_bounds__(256, 1)
-    attention_backward_queries(BackwardCall call, SpecialHeads special, i64 first, i64 count, GradientArrays to) {
+    attention_backward_queries(BackwardCall call, SpecialHeads special, i64 first, i64 count, ElementArrays to) {
   __shared__ PairMemory memory;
   for (i64 row = blockIdx.x; row < count; row += gridDim.x) {
     const Place at = place_of_row(call.forward, first + row);
@@ -282,7 +269,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     read_query(call, first + row, memory);
     const QueryFacts facts = facts_of(call, at, keys, memory);
     const bool spoilt = special.keys[at.batch * call.forward.kv_heads + at.kv_head] != 0;
-    const GradientElement element = query_element(call, at, keys, facts, spoilt, memory);
+    const Element element = query_element(call, at, keys, facts, spoilt, memory);
     if (threadIdx.x < call.d_q.columns) to.put(row * call.d_q.columns + threadIdx.x, element);
   }
 }
@@ -301,7 +288,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) attention_backward_facts(Ba
 // Rows `first` .. `first` + `count` of dV, or of dK; a block for each, thread c has column c.
 extern "C" __global__ void __launch_bounds__(256, 1)
     attention_backward_keys(BackwardCall call, SpecialHeads special, const QueryFacts* facts, i64 of_values, i64 first,
-                            i64 count, GradientArrays to) {
+                            i64 count, ElementArrays to) {
   __shared__ PairMemory memory;
   const Call& f = call.forward;
   const Rounding rounding(f.q.type);
@@ -352,7 +339,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     const Span keys = keys_of(call.forward, at.query);
     read_query(call, row, memory);
     const QueryFacts facts = facts_of(call, at, keys, memory);
-    const GradientElement want = query_element(call, at, keys, facts, false, memory);
+    const Element want = query_element(call, at, keys, facts, false, memory);
     if (threadIdx.x >= call.d_q.columns) continue;
     const double error = fabs(load(call.d_q, row, threadIdx.x) - want.value);
     if (!isfinite(error)) {
