@@ -32,16 +32,43 @@ void check_offsets(const Tensor& offsets, const c10::SymInt& groups, std::string
                     " numbers: where each group begins, and where the last ends");
 }
 
-void check_scale_stack(const Tensor& scale, const c10::SymInt& groups, const c10::SymInt& n, const c10::SymInt& k) {
-  std::vector<c10::SymInt> sizes = scale_sizes(Granularity::kBlock, n, k);
-  sizes.insert(sizes.begin(), groups);
-  check_like(scale, kOp, "scale_b", sizes, at::kFloat);
-  check_strides(scale, kOp, "scale_b", false);
+GroupedFp8Scaling scaling_of(std::string_view name, std::string_view op) {
+  if (name == "block") return GroupedFp8Scaling::kBlock;
+  if (name == "row") return GroupedFp8Scaling::kRow;
+  TORCH_CHECK_VALUE(name == "tensor", op, ": scaling \"", name, "\" is unknown; use block, row or tensor");
+  return GroupedFp8Scaling::kTensor;
+}
+
+// Sizes of the scales of A and of B [n, k]; along sums of A [m, rows] and B [n, rows].
+struct ScaleSizes {
+  std::vector<c10::SymInt> a, b;
+};
+ScaleSizes scale_sizes_of(const Tensor& a, const Tensor& b, const c10::SymInt& groups, bool along_sums,
+                          GroupedFp8Scaling scaling) {
+  const c10::SymInt n = b.sym_size(along_sums ? 0 : 1), k = b.sym_size(along_sums ? 1 : 2), m = a.sym_size(0);
+  switch (scaling) {
+    case GroupedFp8Scaling::kTensor: return {{groups}, {groups}};
+    case GroupedFp8Scaling::kRow: return {along_sums ? std::vector{groups, m} : std::vector{m}, {groups, n}};
+    case GroupedFp8Scaling::kBlock: break;
+  }
+  ScaleSizes sizes{scale_sizes(Granularity::kVector, m, a.sym_size(1)),
+                   scale_sizes(along_sums ? Granularity::kVector : Granularity::kBlock, n, k)};
+  if (!along_sums) sizes.b.insert(sizes.b.begin(), groups);
+  return sizes;
+}
+
+void check_scale(const Tensor& scale, std::string_view name, const std::vector<c10::SymInt>& sizes,
+                 std::string_view op) {
+  check_like(scale, op, name, sizes, at::kFloat);
+  if (sizes.size() > 1) return check_strides(scale, op, name, false);
+  TORCH_CHECK_VALUE(scale.is_contiguous(), op, ": ", name, " of shape ", scale.sym_sizes(), " has strides ",
+                    scale.sym_strides(), "; call .contiguous() on it first");
 }
 
 // Sizes of the result.
 std::vector<c10::SymInt> result_sizes(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                                      const Tensor& offsets, bool along_sums, std::string_view op) {
+                                      const Tensor& offsets, bool along_sums, std::string_view scaling,
+                                      std::string_view op) {
   check_types(a, b, offsets, op);
   TORCH_CHECK_VALUE(a.dim() == 2, op, ": a has shape ", a.sym_sizes(), "; give a matrix of codes");
   const std::int64_t dims = along_sums ? 2 : 3;
@@ -55,13 +82,12 @@ std::vector<c10::SymInt> result_sizes(const Tensor& a, const Tensor& b, const Te
                     b.sym_size(dims - 1), "; what is summed over is contiguous in both");
   check_strides(a, op, "a", false);
   check_strides(b, op, "b", false);
-  check_scales(scale_a, op, "scale_a", Granularity::kVector, a.sym_size(0), a.sym_size(1));
-  if (along_sums) {
-    check_scales(scale_b, op, "scale_b", Granularity::kVector, b.sym_size(0), b.sym_size(1));
-    return {offsets.sym_size(0) - 1, a.sym_size(0), b.sym_size(0)};
-  }
-  check_offsets(offsets, b.sym_size(0), op);
-  check_scale_stack(scale_b, b.sym_size(0), b.sym_size(1), b.sym_size(2));
+  const c10::SymInt groups = along_sums ? offsets.sym_size(0) - 1 : b.sym_size(0);
+  if (!along_sums) check_offsets(offsets, groups, op);
+  const ScaleSizes sizes = scale_sizes_of(a, b, groups, along_sums, scaling_of(scaling, op));
+  check_scale(scale_a, "scale_a", sizes.a, op);
+  check_scale(scale_b, "scale_b", sizes.b, op);
+  if (along_sums) return {groups, a.sym_size(0), b.sym_size(0)};
   return {a.sym_size(0), b.sym_size(1)};
 }
 
@@ -70,27 +96,33 @@ void check_out(at::ScalarType type, std::string_view op) {
 }
 
 Tensor grouped_meta(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                    const Tensor& offsets, at::ScalarType out_dtype, bool along_sums) {
+                    const Tensor& offsets, at::ScalarType out_dtype, bool along_sums, std::string_view scaling) {
   check_out(out_dtype, kOp);
-  return at::empty_symint(result_sizes(a, b, scale_a, scale_b, offsets, along_sums, kOp), a.options().dtype(out_dtype));
+  return at::empty_symint(result_sizes(a, b, scale_a, scale_b, offsets, along_sums, scaling, kOp),
+                          a.options().dtype(out_dtype));
 }
 
 void grouped_add_meta(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                      const Tensor& offsets) {
+                      const Tensor& offsets, std::string_view scaling) {
   check_out(c.scalar_type(), kAdd);
-  check_like(c, kAdd, "c", result_sizes(a, b, scale_a, scale_b, offsets, true, kAdd), c.scalar_type());
+  check_like(c, kAdd, "c", result_sizes(a, b, scale_a, scale_b, offsets, true, scaling, kAdd), c.scalar_type());
   check_strides(c, kAdd, "c", false);
 }
 
 // ---- The calls
 
 GroupedGemmFp8Args arguments(const Tensor& c, const Tensor& a, const Tensor& b, const Tensor& scale_a,
-                             const Tensor& scale_b, const Tensor& offsets, bool along_sums, std::string_view op) {
+                             const Tensor& scale_b, const Tensor& offsets, bool along_sums, std::string_view scaling,
+                             std::string_view op) {
+  const auto scales = [&](const Tensor& t, std::string_view name) {
+    return t.dim() == 1 ? dense_view(t, op, name) : row_major_view(t, op, name);
+  };
   GroupedGemmFp8Args args;
   args.a = row_major_view(a, op, "a");
   args.b = row_major_view(b, op, "b");
-  args.scale_a = row_major_view(scale_a, op, "scale_a");
-  args.scale_b = row_major_view(scale_b, op, "scale_b");
+  args.scale_a = scales(scale_a, "scale_a");
+  args.scale_b = scales(scale_b, "scale_b");
+  args.scaling = scaling_of(scaling, op);
   args.offsets = dense_view(offsets, op, "the offsets");
   args.c = row_major_view(c, op, "the result");
   args.along_sums = along_sums;
@@ -98,53 +130,53 @@ GroupedGemmFp8Args arguments(const Tensor& c, const Tensor& a, const Tensor& b, 
 }
 
 Tensor grouped(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, const Tensor& offsets,
-               at::ScalarType out_dtype, bool along_sums) {
+               at::ScalarType out_dtype, bool along_sums, std::string_view scaling) {
   check_same_device(kOp,
                     {{"a", &a}, {"b", &b}, {"scale_a", &scale_a}, {"scale_b", &scale_b}, {"the offsets", &offsets}});
-  Tensor c = grouped_meta(a, b, scale_a, scale_b, offsets, out_dtype, along_sums);
+  Tensor c = grouped_meta(a, b, scale_a, scale_b, offsets, out_dtype, along_sums, scaling);
   const OnDeviceOf on_device(a);
-  check(ridge::grouped_gemm_fp8(arguments(c, a, b, scale_a, scale_b, offsets, along_sums, kOp), stream_of(a)));
+  check(ridge::grouped_gemm_fp8(arguments(c, a, b, scale_a, scale_b, offsets, along_sums, scaling, kOp), stream_of(a)));
   return c;
 }
 
 void grouped_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                 const Tensor& offsets) {
+                 const Tensor& offsets, std::string_view scaling) {
   check_same_device(
       kAdd, {{"a", &a}, {"b", &b}, {"scale_a", &scale_a}, {"scale_b", &scale_b}, {"the offsets", &offsets}, {"c", &c}});
-  grouped_add_meta(c, a, b, scale_a, scale_b, offsets);
+  grouped_add_meta(c, a, b, scale_a, scale_b, offsets, scaling);
   const OnDeviceOf on_device(a);
-  GroupedGemmFp8Args args = arguments(c, a, b, scale_a, scale_b, offsets, true, kAdd);
+  GroupedGemmFp8Args args = arguments(c, a, b, scale_a, scale_b, offsets, true, scaling, kAdd);
   args.accumulate = true;
   check(ridge::grouped_gemm_fp8(args, stream_of(a)));
 }
 
 Tensor dispatch(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, const Tensor& offsets,
-                at::ScalarType out_dtype, bool along_sums) {
+                at::ScalarType out_dtype, bool along_sums, std::string_view scaling) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::grouped_gemm_fp8", "").typed<decltype(grouped)>();
-  return op.call(a, b, scale_a, scale_b, offsets, out_dtype, along_sums);
+  return op.call(a, b, scale_a, scale_b, offsets, out_dtype, along_sums, scaling);
 }
 
 void dispatch_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                  const Tensor& offsets) {
+                  const Tensor& offsets, std::string_view scaling) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("ridgeline::grouped_gemm_fp8_add_", "")
                              .typed<decltype(grouped_add)>();
-  op.call(c, a, b, scale_a, scale_b, offsets);
+  op.call(c, a, b, scale_a, scale_b, offsets, scaling);
 }
 
 Tensor grouped_autograd(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                        const Tensor& offsets, at::ScalarType out_dtype, bool along_sums) {
+                        const Tensor& offsets, at::ScalarType out_dtype, bool along_sums, std::string_view scaling) {
   return without_derivative(kOp, {a, b, scale_a, scale_b},
-                            [&] { return dispatch(a, b, scale_a, scale_b, offsets, out_dtype, along_sums); });
+                            [&] { return dispatch(a, b, scale_a, scale_b, offsets, out_dtype, along_sums, scaling); });
 }
 
 void grouped_add_autograd(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                          const Tensor& offsets) {
+                          const Tensor& offsets, std::string_view scaling) {
   check_no_derivative_in_place(kAdd, {c, a, b, scale_a, scale_b});
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    dispatch_add(c, a, b, scale_a, scale_b, offsets);
+    dispatch_add(c, a, b, scale_a, scale_b, offsets, scaling);
   }
   if (!c.is_inference()) c.unsafeGetTensorImpl()->bump_version();
 }

@@ -18,8 +18,9 @@ constexpr const char* kSchemas[] = {
     "out_dtype=None, Tensor? main_grad=None) -> Tensor",
     "grouped_gemm_add_(Tensor(a!) c, Tensor a, Tensor b, Tensor offsets) -> ()",
     "grouped_gemm_fp8(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor offsets, ScalarType out_dtype, bool "
-    "along_sums=False) -> Tensor",
-    "grouped_gemm_fp8_add_(Tensor(a!) c, Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor offsets) -> ()",
+    "along_sums=False, str scaling=\"block\") -> Tensor",
+    "grouped_gemm_fp8_add_(Tensor(a!) c, Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor offsets, str "
+    "scaling=\"block\") -> ()",
     "symmetric_product(Tensor a, bool trans_a=False, ScalarType? out_dtype=None, float alpha=1., Tensor? "
     "residual=None, float beta=1., float shift=0.) -> Tensor",
     "gemm_fp8(Tensor a, Tensor b, bool trans_a=False, bool trans_b=False, ScalarType? out_dtype=None, "

@@ -1,6 +1,7 @@
 #include "ops/row_groups.h"
 
 #include <fmt/format.h>
+#include <algorithm>
 
 #include "base/error.h"
 
@@ -73,13 +74,13 @@ TensorView columns_of(const TensorView& matrix, std::int64_t first, std::int64_t
 }
 
 TensorView matrix_of(const TensorView& stack, std::int64_t index) {
-  TensorView matrix;
-  matrix.data = stack.data;
-  matrix.dtype = stack.dtype;
-  matrix.rank = 2;
-  matrix.shape = {stack.shape[1], stack.shape[2]};
-  matrix.stride = {stack.stride[1], stack.stride[2]};
-  return moved(matrix, index * stack.stride[0]);
+  TensorView one;
+  one.data = stack.data;
+  one.dtype = stack.dtype;
+  one.rank = stack.rank - 1;
+  std::copy_n(stack.shape.begin() + 1, one.rank, one.shape.begin());
+  std::copy_n(stack.stride.begin() + 1, one.rank, one.stride.begin());
+  return moved(one, index * stack.stride[0]);
 }
 
 }  // namespace ridge::ops

@@ -29,7 +29,7 @@ Status check_offsets(std::string_view op, std::span<const std::int64_t> offsets,
 // Of what a caller gives: at least one group, and an offset more.
 Status check_group_count(std::string_view op, std::int64_t groups, std::int64_t offsets);
 
-// Rows, or columns, first .. last of a matrix; matrix `index` of a stack.
+// Rows, or columns, first .. last of a matrix, elements of a vector; `index` of a stack of matrices, or of vectors.
 TensorView rows_of(const TensorView& matrix, std::int64_t first, std::int64_t last);
 TensorView columns_of(const TensorView& matrix, std::int64_t first, std::int64_t last);
 TensorView matrix_of(const TensorView& stack, std::int64_t index);

@@ -45,11 +45,15 @@ Operands with_offsets(const ops::Problem& problem, const Values& offsets, const 
 
 TEST(GroupedGemmFp8, IsGemmFp8OfEachGroup) {
   const Values of_rows = {3, 40, 40, 41, 107}, of_sums = {128, 256, 256, 640, 768};
-  for (const char* words : {"rows=110 groups=4 k=200 n=140 out=f32", "rows=110 groups=4 k=128 n=24 dtype=e5m2_e4m3fn",
-                            "rows=900 groups=4 m=40 n=30 along=sums out=f32",
-                            "rows=768 groups=4 m=24 n=56 along=sums out=f16 dtype=e4m3fn_e5m2 offsets=i64"}) {
+  for (const char* words :
+       {"rows=110 groups=4 k=200 n=140 out=f32", "rows=110 groups=4 k=128 n=24 dtype=e5m2_e4m3fn",
+        "rows=110 groups=4 k=200 n=140 out=f32 scaling=row", "rows=110 groups=4 k=72 n=24 scaling=tensor dtype=e5m2",
+        "rows=900 groups=4 m=40 n=30 along=sums out=f32", "rows=768 groups=4 m=40 n=31 along=sums scaling=row",
+        "rows=768 groups=4 m=8 n=9 along=sums scaling=tensor",
+        "rows=768 groups=4 m=24 n=56 along=sums out=f16 dtype=e4m3fn_e5m2 offsets=i64"}) {
     const ops::Problem problem = bound(words);
-    const bool sums = std::string_view(words).find("sums") != std::string_view::npos;
+    const bool sums = problem.problem_case.get("along", "rows") == "sums";
+    const std::string scaling = problem.problem_case.get("scaling", "block");
     const Values& at = sums ? of_sums : of_rows;
     for (const Layout& layout : {kPacked, kAwkward}) {
       Operands operands = with_offsets(problem, at, layout);
@@ -59,13 +63,23 @@ TEST(GroupedGemmFp8, IsGemmFp8OfEachGroup) {
         const auto first = static_cast<std::int64_t>(at[g]), last = static_cast<std::int64_t>(at[g + 1]);
         GemmFp8Args args;
         args.trans_b = true;
-        args.scaling = sums ? Fp8Scaling::kVector : Fp8Scaling::kBlock;
         const auto matrix = static_cast<std::int64_t>(g);
         args.a = sums ? ops::columns_of(v[kA], first, last) : ops::rows_of(v[kA], first, last);
         args.b = sums ? ops::columns_of(v[kB], first, last) : ops::matrix_of(v[kB], matrix);
-        args.scale_a =
-            sums ? ops::rows_of(v[kScaleA], first / 128, last / 128) : ops::columns_of(v[kScaleA], first, last);
-        args.scale_b = sums ? ops::rows_of(v[kScaleB], first / 128, last / 128) : ops::matrix_of(v[kScaleB], matrix);
+        if (scaling == "tensor") {
+          args.scaling = Fp8Scaling::kTensor;
+          args.scale_a = ops::rows_of(v[kScaleA], matrix, matrix + 1);
+          args.scale_b = ops::rows_of(v[kScaleB], matrix, matrix + 1);
+        } else if (scaling == "row") {
+          args.scaling = Fp8Scaling::kRow;
+          args.scale_a = sums ? ops::matrix_of(v[kScaleA], matrix) : ops::rows_of(v[kScaleA], first, last);
+          args.scale_b = ops::matrix_of(v[kScaleB], matrix);
+        } else {
+          args.scaling = sums ? Fp8Scaling::kVector : Fp8Scaling::kBlock;
+          args.scale_a =
+              sums ? ops::rows_of(v[kScaleA], first / 128, last / 128) : ops::columns_of(v[kScaleA], first, last);
+          args.scale_b = sums ? ops::rows_of(v[kScaleB], first / 128, last / 128) : ops::matrix_of(v[kScaleB], matrix);
+        }
         const TensorView c = sums ? ops::matrix_of(v[kC], matrix) : ops::rows_of(v[kC], first, last);
         ops::OperandSpec spec{"c", c.dtype, {c.shape[0], c.shape[1]}, true};
         Operand alone(spec, kPacked), found(spec, kPacked);
@@ -137,8 +151,8 @@ TEST(GroupedGemmFp8, WrongOffsetsAreNamedAndNothingIsWritten) {
   EXPECT_THAT(refused(rows, {0, 9, 12}), HasSubstr("offset 2 is 12, after 9 and of 11 rows"));
   EXPECT_EQ(refused("rows=11 groups=1 k=8 n=0", {0, 11}), "taken");
   const char* const sums = "rows=300 groups=2 m=8 n=8 along=sums";
-  EXPECT_THAT(refused(sums, {0, 100, 256}), HasSubstr("offset 1 is 100, and 128 rows share a scale"));
-  EXPECT_THAT(refused(sums, {0, 128, 300}), HasSubstr("offset 2 is 300, and 128 rows share a scale"));
+  EXPECT_THAT(refused(sums, {0, 100, 256}), HasSubstr("offset 1 is 100, and 128 rows are a step of the sums"));
+  EXPECT_THAT(refused(sums, {0, 128, 300}), HasSubstr("offset 2 is 300, and 128 rows are a step of the sums"));
 }
 
 TEST(GroupedGemmFp8, SaysWhatDoesNotGoTogether) {
@@ -157,7 +171,9 @@ TEST(GroupedGemmFp8, SaysWhatDoesNotGoTogether) {
   EXPECT_THAT(error([](auto& args) { args.scale_a = args.scale_b; }), HasSubstr("scale_a"));
   EXPECT_THAT(error([](auto& args) { args.scale_a.shape[0] = 1; }), HasSubstr("scale_a"));
   EXPECT_THAT(error([](auto& args) { args.scale_b.shape[2] = 1; }), HasSubstr("scale_b"));
-  EXPECT_THAT(error([](auto& args) { args.b.shape[2] = 199; }), HasSubstr("check along_sums"));
+  EXPECT_THAT(error([](auto& args) { args.b.shape[2] = 199; }), HasSubstr("check along_sums and scaling"));
+  EXPECT_THAT(error([](auto& args) { args.scaling = GroupedFp8Scaling::kRow; }),
+              HasSubstr("scale_a has rank 2; it must have rank 1"));
   EXPECT_THAT(error([](auto& args) { args.offsets.dtype = DType::kF32; }), HasSubstr("give i32 or i64"));
   EXPECT_THAT(error([](auto& args) { args.a.dtype = DType::kBf16; }), HasSubstr("e4m3fn or e5m2"));
   EXPECT_THAT(error([](auto& args) { args.c.dtype = DType::kE5m2; }), HasSubstr("C cannot be"));
@@ -228,6 +244,25 @@ TEST(GroupedGemmFp8, TheChecksSeeMistakesAlongSums) {
             for (std::size_t m = 0; m < 40; ++m) v[m * 768 + 255] = 0;
           }}});
   }
+}
+
+TEST(GroupedGemmFp8, TheChecksSeeScalesOfOtherRowsAndGroups) {
+  const auto shift = [](std::size_t by) { return [by](Values& v) { std::ranges::rotate(v, v.begin() + by); }; };
+  const Values of_rows = {5, 130, 131, 290}, of_sums = {0, 256, 256, 640};
+  expect_seen("rows=300 groups=3 k=272 n=200 out=f32 scaling=row", of_rows,
+              {{"the scale of the next row", kScaleA, shift(1)},
+               {"the scale of the next column", kScaleB, shift(1)},
+               {"the scales of the next group", kScaleB, shift(200)}});
+  expect_seen("rows=300 groups=3 k=272 n=200 out=f32 scaling=tensor", of_rows,
+              {{"of A, the scale of the next group", kScaleA, shift(1)},
+               {"of B, the scale of the next group", kScaleB, shift(1)},
+               {"A without a scale", kScaleA, [](Values& v) { std::ranges::fill(v, 1.0); }}});
+  expect_seen("rows=768 groups=3 m=40 n=72 along=sums out=f32 scaling=row", of_sums,
+              {{"of A, the scales of the next group", kScaleA, shift(40)},
+               {"of B, the scale of the next column", kScaleB, shift(1)}});
+  expect_seen("rows=768 groups=3 m=40 n=72 along=sums out=f32 scaling=tensor", of_sums,
+              {{"of A, the scale of the next group", kScaleA, shift(1)},
+               {"of B, the scale of the next group", kScaleB, shift(1)}});
 }
 
 }  // namespace

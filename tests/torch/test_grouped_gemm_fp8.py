@@ -66,19 +66,62 @@ def test_the_other_way_round_reads_the_codes_of_the_transpose(device):
         assert close(made[begin:end], (rows, scaled(b.q_t[g], b.scale_t[g], "128x128")), OUT)
 
 
+@pytest.mark.parametrize("granularity,grouping", [("rowwise", "row"), ("tensorwise", "tensor")])
+@pytest.mark.parametrize("out_dtype", [torch.bfloat16, torch.float32])
+def test_scales_of_rows_and_of_groups(on_cpu, granularity, grouping, out_dtype):
+    x, w = operands("cpu")
+    config = rt.QuantConfig(granularity=granularity)
+    a, b = rt.quantize(x, config), rt.quantize(w, config, transpose=True)
+    offsets = offsets_on("cpu")
+    made = rt.grouped_gemm_fp8(a, b, offsets, True, out_dtype)
+    dy = torch.randn(ROWS, OUT).bfloat16()
+    back, of_dy = rt.grouped_gemm_fp8(rt.quantize(dy, config), b, offsets), rt.quantize(dy, config)
+    for g, (begin, end) in groups():
+        for found, left, q, scale, terms in ((made, a, b.q, b.scale, IN), (back, of_dy, b.q_t, b.scale_t, OUT)):
+            scale_a = left.scale[begin:end] if grouping == "row" else left.scale
+            rows = scaled(left.q[begin:end], scale_a, grouping) if end > begin else torch.zeros(0, terms).double()
+            assert close(found[begin:end], (rows, scaled(q[g], scale[g], grouping)), terms)
+            one = OPS.gemm_fp8_scaled(left.q[begin:end], q[g], scale_a, scale[g], False, True, found.dtype, grouping)
+            assert torch.equal(found[begin:end], one)
+    assert not made[: OFFSETS[0]].any() and not made[OFFSETS[-1] :].any()
+
+
+@pytest.mark.parametrize("add", [False, True])
+def test_sums_with_scales_of_groups_and_of_their_rows(on_cpu, add):
+    x, _ = operands("cpu")
+    dy = torch.randn(ROWS, OUT).bfloat16()
+    config = rt.QuantConfig(granularity="tensorwise")
+    a, padded = rt.grouped_quantize(dy, offsets_on("cpu"), config, transpose=True)
+    b, _ = rt.grouped_quantize(x, offsets_on("cpu"), config, transpose=True)
+    into = torch.full((GROUPS, OUT, IN), 3.0) if add else None
+    made = rt.grouped_gemm_fp8(a, b, padded, out_dtype=torch.float32, trans_a=True, add_to=into)
+    # The same sums, of other scales: the rows of each group have one each.
+    scale_a, scale_b = torch.rand(GROUPS, OUT), torch.rand(GROUPS, IN)
+    of_rows = OPS.grouped_gemm_fp8(a.q_t, b.q_t, scale_a, scale_b, padded, torch.float32, True, "row")
+    for g, (begin, end) in groups(padded.tolist()):
+        left, right = (one.q_t[:, begin:end].double() for one in (a, b))
+        plain, size = left @ right.t(), left.abs() @ right.abs().t()
+        for found, factor in ((made[g] - 3.0 if add else made[g], a.scale.double() * b.scale.double()), (of_rows[g], scale_a[g, :, None].double() * scale_b[g].double())):
+            assert ((found.double() - plain * factor).abs() <= size * factor * (2**-10 + 384 * 2**-23) + (1e-5 if add else 0)).all()
+    assert (made[1] == (3.0 if add else 0.0)).all() and not of_rows[1].any()  # no rows
+
+
+@pytest.mark.parametrize("config", [BLOCKS, rt.QuantConfig(granularity="rowwise"), rt.QuantConfig(granularity="tensorwise")], ids=lambda one: one.granularity)
 @pytest.mark.parametrize("out", [OUT, 256])
-def test_codes_of_a_stack_are_those_of_its_matrices(device, out):
+def test_codes_of_a_stack_are_those_of_its_matrices(device, out, config):
     _, w = operands(device, out=out)
-    made = rt.quantize(w, BLOCKS, weight=True, transpose=True)
+    made = rt.quantize(w, config, weight=True, transpose=True)
     assert made.shape == w.shape
     for g in range(GROUPS):
-        one = rt.quantize(w[g], BLOCKS, weight=True, transpose=True)
+        one = rt.quantize(w[g], config, weight=True, transpose=True)
         for mine, its in zip((made.q, made.q_t), (one.q, one.q_t)):
             assert torch.equal(mine[g].view(torch.uint8), its.view(torch.uint8))
         assert torch.equal(made.scale[g], one.scale) and torch.equal(made.scale_t[g], one.scale_t)
         assert torch.equal(made.dequantize()[g], one.dequantize())
     with pytest.raises(ValueError, match="scales by 128x128"):
         rt.quantize(w, BLOCKS)
+    with pytest.raises(ValueError, match="scales by mx; a stack"):
+        rt.quantize(w, rt.QuantConfig(granularity="mx"))
 
 
 @pytest.mark.parametrize("add", [False, True])
@@ -114,16 +157,24 @@ def off(found, right):
     return ((found.cpu().double() - right).norm() / right.norm()).item()
 
 
-@pytest.mark.parametrize("recipe", ["blockwise", HYBRID, rt.Recipe(BLOCKS, BLOCKS, None), rt.Recipe(None, BLOCKS, BLOCKS), None], ids=str)
+ROWWISE = rt.Recipe(rt.QuantConfig(granularity="rowwise"), rt.QuantConfig("hybrid", "rowwise"), BLOCKS)
+
+
+@pytest.mark.parametrize(
+    "recipe", ["blockwise", HYBRID, rt.Recipe(BLOCKS, BLOCKS, None), rt.Recipe(None, BLOCKS, BLOCKS), None, "rowwise_with_gw_hp", ROWWISE], ids=str
+)
 @pytest.mark.parametrize("kind", ["plain", "codes", "main_grad"])
 def test_experts_train_within_what_8_bits_leave(device, recipe, kind):
+    rowwise = recipe == "rowwise_with_gw_hp" or recipe is ROWWISE
+    if rowwise and device.type != "cpu":
+        pytest.skip("scales of rows have no kernel on a GPU")
     if kind == "codes" and (recipe is None or (isinstance(recipe, rt.Recipe) and recipe.y is None)):
         pytest.skip("a product of high precision reads no codes")
     x, w = operands(device)
     dy = torch.randn(ROWS, OUT, device=device).bfloat16()
     x.requires_grad_(), w.requires_grad_()
     main_grad = torch.ones(w.shape, device=device) if kind == "main_grad" else None
-    weight = rt.quantize(w, BLOCKS, weight=True, transpose=True) if kind == "codes" else w
+    weight = rt.quantize(w, ROWWISE.y if rowwise else BLOCKS, weight=True, transpose=True) if kind == "codes" else w
     y = rt.fp8_grouped_linear(x, weight, offsets_on(device), recipe, main_grad=main_grad)
     y.backward(dy)
     found = y, x.grad, w.grad if main_grad is None else main_grad - 1
@@ -223,7 +274,7 @@ def test_wrong_offsets_are_named_on_a_processor(on_cpu):
     with pytest.raises(ValueError, match="offset 2 is 5, after 40 and of 320 rows"):
         rt.fp8_grouped_linear(x, w, torch.tensor([3, 40, 5, 41, 120, 150]))
     a, _ = rt.grouped_quantize(x, torch.tensor(OFFSETS), BLOCKS, transpose=True)
-    with pytest.raises(ValueError, match="offset 1 is 100, and 128 rows share a scale"):
+    with pytest.raises(ValueError, match="offset 1 is 100, and 128 rows are a step of the sums"):
         rt.grouped_gemm_fp8(a, a, torch.tensor([0, 100, 256]), trans_a=True)
 
 
@@ -278,9 +329,15 @@ def test_what_does_not_go_together_is_named(device, change, says):
     a, b = rt.quantize(x, BLOCKS), rt.quantize(w, BLOCKS, weight=True)
     with pytest.raises(ValueError, match=says):
         OPS.grouped_gemm_fp8(*change(a, b, offsets_on(device)))
-    with pytest.raises(ValueError, match="has scales by tensor"):
+    with pytest.raises(ValueError, match="b has scales by 128x128; here they are by tensor"):
         rt.grouped_gemm_fp8(rt.quantize(x), b, offsets_on(device), True)
+    with pytest.raises(ValueError, match="a has scales by mx; here they are by 1x128 or row or tensor"):
+        rt.grouped_gemm_fp8(rt.quantize(x, rt.QuantConfig(granularity="mx")), b, offsets_on(device), True)
+    with pytest.raises(ValueError, match="weight has scales by 128x128; here they are by row"):
+        rt.fp8_grouped_linear(x, b, offsets_on(device), "rowwise_with_gw_hp")
+    with pytest.raises(ValueError, match='scaling "mx" is unknown; use block, row or tensor'):
+        OPS.grouped_gemm_fp8(a.q, b.q, a.scale, b.scale, offsets_on(device), torch.float32, False, "mx")
     with pytest.raises(ValueError, match="make it with transpose=True"):
         rt.grouped_gemm_fp8(a, b, offsets_on(device))
-    with pytest.raises(ValueError, match="give 'blockwise'"):
+    with pytest.raises(ValueError, match="dw has granularity='rowwise'; give 'blockwise', whose"):
         rt.fp8_grouped_linear(x, w, offsets_on(device), "rowwise")

@@ -24,9 +24,17 @@ _OP = "grouped_gemm_fp8"
 Configs = tuple[QuantConfig | None, QuantConfig | None, QuantConfig | None]  # of y, dx, dw
 
 
+_SCALINGS = {"1x128": "block", "row": "row", "tensor": "tensor"}  # by the scales of a
+
+
 def _scales(of: QuantizedTensor, wanted: str, name: str) -> None:
     if of.grouping != wanted:
         raise ValueError(f"{_OP}: {name} has scales by {of.grouping}; here they are by {wanted}")
+
+
+def _of_groups(scale: torch.Tensor, grouping: str, offsets: torch.Tensor) -> torch.Tensor:
+    """One scale of a tensor as one for each group, of a stack as it is."""
+    return scale.flatten().expand(offsets.shape[0] - 1).contiguous() if grouping == "tensor" else scale
 
 
 def grouped_gemm_fp8(
@@ -41,30 +49,39 @@ def grouped_gemm_fp8(
 ) -> torch.Tensor:
     """Products of codes: rows of a times the matrix of their group, or sums over the rows of each group.
 
-    a         [rows, k] with scales by 1x128 (``quantize``, ``grouped_quantize`` with granularity "blockwise")
-    b         [groups, k, n], with trans_b [groups, n, k], scales by 128x128: ``quantize`` of the stack with ``weight=True``, and with
-              ``transpose=True`` if it is used as it is stored
+    a         [rows, k] with scales by 1x128 (``quantize``, ``grouped_quantize`` with granularity "blockwise"), by row or by tensor
+    b         [groups, k, n], with trans_b [groups, n, k], scales by 128x128, or as a's: ``quantize`` of the stack with ``weight=True``,
+              and with ``transpose=True`` if it is used as it is stored
     offsets   [groups + 1], int32 or int64: rows offsets[g] to offsets[g + 1] are those of group g; the others are 0
     out_dtype bfloat16, float16 or float32; a's by default
     trans_a   the sums over the rows of a [rows, m] and b [rows, n] instead: [groups, m, n]. Both have codes of their transpose with
-              scales by 1x128, and offsets are multiples of 128: ``grouped_quantize(..., transpose=True)`` makes both
+              scales by 1x128 or by tensor, and offsets are multiples of 128: ``grouped_quantize(..., transpose=True)`` makes both
     add_to    [groups, m, n]: the sums are added to it, and it is returned
 
-    Sums are those of ``gemm_fp8_scaled``, promoted to float32 every 128. There is no gradient: ``fp8_grouped_linear`` has one.
+    Sums are those of ``gemm_fp8_scaled``, promoted to float32 every 128. On a GPU scales are by blocks. There is no gradient:
+    ``fp8_grouped_linear`` has one.
     """
     if trans_a and trans_b:
         raise ValueError(f"{_OP}: trans_a sums over the rows of both; leave trans_b out")
     if add_to is not None and not trans_a:
         raise ValueError(f"{_OP}: add_to without trans_a; only sums over rows are added")
-    _scales(a, "1x128", "a")
-    _scales(b, "1x128" if trans_a else "128x128", "b")
+    if a.grouping not in _SCALINGS or (trans_a and a.grouping == "row"):
+        known = ["1x128", "tensor"] if trans_a else list(_SCALINGS)
+        raise ValueError(f"{_OP}: a has scales by {a.grouping}; here they are by {' or '.join(known)}")
+    scaling = _SCALINGS[a.grouping]
+    _scales(b, "128x128" if scaling == "block" and not trans_a else a.grouping, "b")
     left, scale_a = codes_of(a._parts(), trans_a, "a", "", _OP)
     right, scale_b = codes_of(b._parts(), not trans_b, "b", "", _OP)
+    scale_a, scale_b = (_of_groups(scale, a.grouping, offsets) for scale in (scale_a, scale_b))
     if add_to is not None:
-        _product_add(add_to, left, right, scale_a, scale_b, offsets)
+        _product_add(add_to, left, right, scale_a, scale_b, offsets, scaling)
         return add_to
-    made: torch.Tensor = _product(left, right, scale_a, scale_b, offsets, out_dtype or a.dtype, trans_a)
+    made: torch.Tensor = _product(left, right, scale_a, scale_b, offsets, out_dtype or a.dtype, trans_a, scaling)
     return made
+
+
+def _scaling(config: QuantConfig | None) -> str:
+    return "row" if config is not None and config.granularity == "rowwise" else "block"
 
 
 def _random(spec: Spec, x: torch.Tensor) -> torch.Tensor | None:
@@ -120,7 +137,7 @@ class _Experts(torch.autograd.Function):
         if rows is None or w_along is None:
             y: torch.Tensor = _grouped(x, weight, offsets, False, True)
         else:
-            y = _product(rows.q, w_along.q, rows.scale, w_along.scale, offsets, x.dtype, False)
+            y = _product(rows.q, w_along.q, rows.scale, w_along.scale, offsets, x.dtype, False, _scaling(configs[0]))
         x_across: tuple[torch.Tensor | None, ...] = (x if need_w else None, None, None)
         if need_w and x_for_dw is not None:
             columns, padded = _across(x, offsets, x_for_dw)
@@ -138,7 +155,10 @@ class _Experts(torch.autograd.Function):
         dx = dw = None
         if ctx.needs_input_grad[0]:
             rows = _along(dy, products.specs_of(for_dx, "dx")[0])
-            dx = _grouped(dy, w, offsets) if rows is None else _product(rows.q, w, rows.scale, w_scale, offsets, dtype, False)
+            if rows is None:
+                dx = _grouped(dy, w, offsets)
+            else:
+                dx = _product(rows.q, w, rows.scale, w_scale, offsets, dtype, False, _scaling(for_dx))
         if ctx.needs_input_grad[1]:
             spec = products.specs_of(for_dw, "dw")[0]
             if spec is None and main_grad is None:
@@ -163,10 +183,11 @@ def _configs_of(given: RecipeLike) -> Configs:
     else:
         configs = config, config, config
     for name, product in zip(PRODUCTS, configs):
-        if product is not None and product.granularity != "blockwise":
+        known = ("blockwise",) if name == "dw" else ("blockwise", "rowwise")
+        if product is not None and product.granularity not in known:
             raise ValueError(
-                f"fp8_grouped_linear: {name} has granularity={product.granularity!r}; give 'blockwise', whose scales are of one expert each, "
-                "or None for a product of high precision"
+                f"fp8_grouped_linear: {name} has granularity={product.granularity!r}; give {' or '.join(map(repr, known))}, whose scales are of "
+                "one expert each, or None for a product of high precision"
             )
     return configs
 
@@ -190,19 +211,23 @@ def fp8_grouped_linear(
     weight     [experts, out, in], or a QuantizedTensor of it: ``quantize(weight, config, weight=True, transpose=True)``
     offsets    [experts + 1], int32 or int64: rows offsets[g] to offsets[g + 1] are those of expert g; the others are 0, and so is their
                gradient
-    recipe     a name, QuantConfig or Recipe whose products have granularity "blockwise" or are None (``grouped_gemm``)
+    recipe     a name, QuantConfig or Recipe whose products have granularity "blockwise" or are None (``grouped_gemm``); y and dx may be
+               "rowwise" ("rowwise_with_gw_hp"), for which there is no kernel on a GPU
     main_grad  [experts, out, in], float32: the gradient of weight is added to it, and weight.grad stays as it is
 
-    x and dy are quantised by 1x128 along their columns for y and dx, and along the rows of each expert, padded to multiples of 128, for
-    dw (``grouped_quantize``). Second derivatives of 8-bit products are refused.
+    x and dy are quantised along their columns for y and dx, by 1x128 or by row, and along the rows of each expert, padded to multiples of
+    128, for dw (``grouped_quantize``). Second derivatives of 8-bit products are refused.
     """
     x = autocast(x)
     weight = autocast(weight)
     parts: Parts = weight._parts() if isinstance(weight, QuantizedTensor) else (None, None, None, None)
+    configs = _configs_of(recipe)
     if isinstance(weight, QuantizedTensor):
-        _scales(weight, "128x128", "weight")
+        for config in configs[:2]:
+            if config is not None:
+                _scales(weight, config.grouping(weight=True), "weight")
     rows = x.shape[0]
     if x.is_cuda and rows % 4 != 0:  # scales of a step of the sum start on 16 bytes there
         x = torch.nn.functional.pad(x, (0, 0, 0, -rows % 4))
-    made: torch.Tensor = _Experts.apply(x, weight, offsets, _configs_of(recipe), main_grad, torch.is_grad_enabled(), *parts)  # type: ignore[no-untyped-call]
+    made: torch.Tensor = _Experts.apply(x, weight, offsets, configs, main_grad, torch.is_grad_enabled(), *parts)  # type: ignore[no-untyped-call]
     return made if made.shape[0] == rows else made[:rows]

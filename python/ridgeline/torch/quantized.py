@@ -280,12 +280,21 @@ def cast(x: torch.Tensor, scaled: torch.Tensor, dtype: torch.dtype) -> torch.Ten
 
 
 def stack_parts(x: torch.Tensor, dtype: torch.dtype, grouping: str, rule: str, row: bool, column: bool) -> Parts:
-    """As ``quantize`` of each matrix of a stack [groups, rows, cols], in one call where no block is of two."""
-    if grouping != "128x128":
-        raise ValueError(f"quantize: x has shape {tuple(x.shape)}; a stack of matrices has scales by 128x128 (granularity='blockwise', weight=True)")
+    """As ``quantize`` of each matrix of a stack [groups, rows, cols], in one call where no scale is of two."""
+    if grouping not in ("128x128", "row", "tensor"):
+        raise ValueError(
+            f"quantize: x has shape {tuple(x.shape)}, and scales by {grouping}; a stack of matrices has scales by 128x128 "
+            "(granularity='blockwise', weight=True), by row or by tensor"
+        )
     groups, rows, cols = x.shape
     call = torch.ops.ridgeline.quantize
-    if rows % 128 != 0 or not x.is_contiguous():
+    if grouping == "row":
+        codes: list[torch.Tensor | None] = []
+        for wanted, stack in ((row, x), (column, x.mT)):
+            made = call(stack.reshape(-1, stack.shape[2]), dtype, grouping, rule, True, False)[:2] if wanted else None
+            codes += (None, None) if made is None else (made[0].view(stack.shape), made[1].view(stack.shape[:2]))
+        return codes[0], codes[1], codes[2], codes[3]
+    if grouping == "tensor" or rows % 128 != 0 or not x.is_contiguous():
         each = [call(matrix.contiguous(), dtype, grouping, rule, row, column) for matrix in x]
         # As bytes: torch.autocast casts what is stacked, and knows no 8-bit floats.
         q, q_t = (torch.stack([one[place].view(torch.uint8) for one in each]).view(dtype) for place in (0, 2))
@@ -321,8 +330,8 @@ def quantize(
 ) -> QuantizedTensor:
     """x [rows, cols] (float32, bfloat16 or float16) as 8-bit codes with scales along the columns.
 
-    weight     with granularity "blockwise": scales of 128 x 128 instead of 1 x 128. Then x may be a stack [groups, rows, cols], whose
-               matrices are quantised each for itself, rounded to nearest (``grouped_gemm_fp8``)
+    weight     with granularity "blockwise": scales of 128 x 128 instead of 1 x 128. Then, and with "rowwise" and "tensorwise", x may be
+               a stack [groups, rows, cols], whose matrices are quantised each for itself, rounded to nearest (``grouped_gemm_fp8``)
     transpose  also of the transpose, which backward products read; one rounding from x, never a copy of the codes
     seed       for rounding="stochastic": two int64 words {seed, offset} on x's device; None draws them from PyTorch's
                generator

@@ -32,6 +32,15 @@ std::vector<record::Case> check_cases() {
       cases.push_back(make_case(mixed, along, fmt::format("dtype={} out=f16 offsets=i64", dtype)));
     }
   }
+  for (const char* scaling : {"row", "tensor"}) {
+    for (const Size& size : {Size{5, 1, 3, 4}, Size{33, 7, 129, 5}, Size{0, 3, 8, 8}, Size{90, 3, 272, 136}}) {
+      cases.push_back(make_case(size, "rows", fmt::format("out=f32 scaling={}", scaling)));
+    }
+    for (const Size& size : {Size{128, 1, 3, 4}, Size{640, 7, 17, 31}, Size{0, 3, 8, 8}, Size{512, 3, 130, 40}}) {
+      cases.push_back(make_case(size, "sums", fmt::format("dtype=e5m2_e4m3fn scaling={}", scaling)));
+    }
+    cases.push_back(make_case({900, 5, 48, 56}, "sums", fmt::format("out=f32 accumulate=1 scaling={}", scaling)));
+  }
   for (const char* out : {"bf16", "f16", "f32"}) {
     cases.push_back(make_case({900, 5, 48, 56}, "sums", fmt::format("out={} accumulate=1", out)));
     cases.push_back(make_case({0, 3, 8, 16}, "sums", fmt::format("out={} accumulate=1", out)));

@@ -10,13 +10,18 @@
 // Shapes    along rows: A [rows, k], B [groups, n, k], C [rows, n]. Along sums: A [m, rows], B [n, rows], C [groups, m,
 //           n]: what is summed over is contiguous in both. offsets [groups + 1]. Sizes from 0, groups from 1. Rows of C
 //           before o[0] and from o[groups] on are 0. An empty group has no rows, and its C[g] is 0.
-// Scales    f32. Along rows: A 1x128, scale_a [ceil(k/128), rows]; B 128x128, scale_b [groups, ceil(n/128),
-//           ceil(k/128)]. Along sums: both 1x128 along the rows, scale_a [ceil(rows/128), m], scale_b [ceil(rows/128),
-//           n]; so that no scale is of two groups every offset is a multiple of 128 (`padded` of grouped_quantize).
-//           They are zero or at least 2^-126 in magnitude: what is smaller may be flushed or rounded.
+// Scales    f32, by `scaling`:
+//             kBlock   along rows A 1x128, scale_a [ceil(k/128), rows]; B 128x128, scale_b [groups, ceil(n/128),
+//                      ceil(k/128)]. Along sums both 1x128 along the rows, scale_a [ceil(rows/128), m], scale_b
+//                      [ceil(rows/128), n]
+//             kRow     one for each row of A and row of B. Along rows scale_a [rows], scale_b [groups, n]; along sums,
+//                      of each group apart, scale_a [groups, m], scale_b [groups, n]
+//             kTensor  one for the operand of each group, scale_a [groups], scale_b [groups]
+//           Along sums every offset is a multiple of 128 (`padded` of grouped_quantize), so that no step is of two
+//           groups. Scales are zero or at least 2^-126 in magnitude: what is smaller may be flushed or rounded.
 // Dtypes    A and B e4m3fn or e5m2, the same or one each; C bf16, f16 or f32; offsets i32 or i64.
-// Layout    Columns are contiguous (stride 1); rows, of scales too, may be any number of elements >= their length
-//           apart, and so may the matrices of a stack. Aliasing  C may not overlap anything else.
+// Layout    Columns are contiguous (stride 1), and so are vectors; rows, of scales too, may be any number of elements
+//           >= their length apart, and so may the matrices of a stack. Aliasing  C may not overlap anything else.
 // Numerics  As gemm_fp8's kPromoted: sums of 128 products in the matrix unit, which keeps about 14 bits of every
 // addend,
 //           then in fp32, or more exact; C is rounded once. The length of a sum is k, or the rows of its group.
@@ -34,6 +39,8 @@
 //           0 .. rows for the nearer end and, along sums, every offset for the multiple of 128 below it.
 #pragma once
 
+#include <cstdint>
+
 #include "ridge/result.h"
 #include "ridge/scaling.h"
 #include "ridge/stream.h"
@@ -41,11 +48,14 @@
 
 namespace ridge {
 
+enum class GroupedFp8Scaling : std::uint8_t { kBlock, kRow, kTensor };
+
 struct GroupedGemmFp8Args {
   TensorView a, b, scale_a, scale_b, offsets;
   TensorView c;  // written
   bool along_sums = false;
   bool accumulate = false;
+  GroupedFp8Scaling scaling = GroupedFp8Scaling::kBlock;
 };
 
 Status grouped_gemm_fp8(const GroupedGemmFp8Args& args, const Stream& stream);

@@ -65,6 +65,9 @@ name = "shared_bytes"
 expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 16 + (RIDGE_BLOCK_M + (along ? RIDGE_BLOCK_N : 4)) * 4) + RIDGE_SLAB_BUFFERS * 16384 + (groups + 1) * 8"
 
 [[needs]]
+expression = "scaling == 0"
+reason = "it reads scales of blocks alone; scales of rows or of groups have no kernel on a GPU yet"
+[[needs]]
 expression = "rows > 0 && n > 0 && (along ? m : k) > 0"
 reason = "an empty product needs no matrix unit"
 [[needs]]

@@ -23,6 +23,7 @@ enum Param : std::size_t {
   kAccumulate,
   kOffsets,
   kLoad,
+  kScaling,
   kParamCount
 };
 enum Operand : std::size_t { kA, kB, kScaleA, kScaleB, kOffsetsOperand, kC };
@@ -33,6 +34,7 @@ struct Shape {
   Formats formats;
   DType out = DType::kBf16, offsets = DType::kI32;
   bool along_sums = false, accumulate = false;
+  GroupedFp8Scaling scaling = GroupedFp8Scaling::kBlock;
 
   // Of the operands as they are given.
   [[nodiscard]] std::vector<std::int64_t> a() const;
@@ -40,6 +42,7 @@ struct Shape {
   [[nodiscard]] std::vector<std::int64_t> scale_a() const;
   [[nodiscard]] std::vector<std::int64_t> scale_b() const;
   [[nodiscard]] std::vector<std::int64_t> c() const;
+  [[nodiscard]] Granularities granularities() const;
 };
 Shape shape_of(const Problem& problem);
 

@@ -25,6 +25,16 @@ Status check_dtypes(const Args& args) {
   return with_hint(invalid("{}: offsets is {}", kOp, args.offsets.describe()), "give i32 or i64");
 }
 
+struct ScaleRanks {
+  std::size_t a, b;
+};
+ScaleRanks scale_ranks(GroupedFp8Scaling scaling, bool along_sums) {
+  Shape s;
+  s.scaling = scaling;
+  s.along_sums = along_sums;
+  return {s.scale_a().size(), s.scale_b().size()};
+}
+
 Status check_layouts(const Args& args) {
   if (args.accumulate && !args.along_sums) {
     return with_hint(invalid("{}: {}: accumulate along rows", kOp, operand_text(args)),
@@ -32,10 +42,15 @@ Status check_layouts(const Args& args) {
   }
   constexpr std::string_view kCopy = "copy it to row-major matrices";
   const int stack = args.along_sums ? 2 : 3;
+  const auto check_scale = [&](std::string_view name, const TensorView& view, std::size_t rank) {
+    return check_layout(kOp, name, view, static_cast<int>(rank),
+                        rank == 1 ? std::string_view("give a contiguous vector") : kCopy);
+  };
+  const ScaleRanks ranks = scale_ranks(args.scaling, args.along_sums);
   RIDGE_CHECK_OK(check_layout(kOp, "A", args.a, 2, kCopy));
   RIDGE_CHECK_OK(check_layout(kOp, "B", args.b, stack, kCopy));
-  RIDGE_CHECK_OK(check_layout(kOp, "scale_a", args.scale_a, 2, kCopy));
-  RIDGE_CHECK_OK(check_layout(kOp, "scale_b", args.scale_b, stack, kCopy));
+  RIDGE_CHECK_OK(check_scale("scale_a", args.scale_a, ranks.a));
+  RIDGE_CHECK_OK(check_scale("scale_b", args.scale_b, ranks.b));
   RIDGE_CHECK_OK(check_layout(kOp, "C", args.c, args.along_sums ? 3 : 2, kCopy));
   return check_layout(kOp, "offsets", args.offsets, 1, "give a contiguous vector");
 }
@@ -44,6 +59,7 @@ Shape sizes_of(const Args& args) {
   Shape s;
   s.along_sums = args.along_sums;
   s.accumulate = args.accumulate;
+  s.scaling = args.scaling;
   s.formats = {args.a.dtype, args.b.dtype};
   s.out = args.c.dtype;
   s.offsets = args.offsets.dtype;
@@ -58,7 +74,7 @@ Status check_sizes(const Args& args, const Shape& s) {
   RIDGE_CHECK_OK(check_group_count(kOp, s.groups, args.offsets.shape[0]));
   const auto fits = [&](const char* name, const TensorView& view, DType dtype, const std::vector<std::int64_t>& shape) {
     return check_shape(kOp, name, view, dtype, shape,
-                       [&] { return fmt::format("{}; check along_sums", operand_text(args)); });
+                       [&] { return fmt::format("{}; check along_sums and scaling", operand_text(args)); });
   };
   RIDGE_CHECK_OK(fits("B", args.b, s.formats.b, s.b()));
   RIDGE_CHECK_OK(fits("C", args.c, s.out, s.c()));
@@ -89,6 +105,11 @@ Result<Problem> bind(const record::Case& requested) {
   return problem;
 }
 
+// One scale, a vector of them, or a matrix.
+TensorView scales_of_group(const TensorView& scale, std::int64_t group) {
+  return scale.rank == 1 ? rows_of(scale, group, group + 1) : matrix_of(scale, group);
+}
+
 }  // namespace
 
 std::vector<std::int64_t> Shape::a() const { return {along_sums ? m : rows, along_sums ? rows : k}; }
@@ -96,10 +117,14 @@ std::vector<std::int64_t> Shape::a() const { return {along_sums ? m : rows, alon
 std::vector<std::int64_t> Shape::b() const { return along_sums ? std::vector{n, rows} : std::vector{groups, n, k}; }
 
 std::vector<std::int64_t> Shape::scale_a() const {
+  if (scaling == GroupedFp8Scaling::kTensor) return {groups};
+  if (scaling == GroupedFp8Scaling::kRow) return along_sums ? std::vector{groups, m} : std::vector{rows};
   return scale_shape(Granularity::kVector, along_sums ? m : rows, along_sums ? rows : k);
 }
 
 std::vector<std::int64_t> Shape::scale_b() const {
+  if (scaling == GroupedFp8Scaling::kTensor) return {groups};
+  if (scaling == GroupedFp8Scaling::kRow) return {groups, n};
   if (along_sums) return scale_shape(Granularity::kVector, n, rows);
   std::vector<std::int64_t> stack = scale_shape(Granularity::kBlock, n, k);
   stack.insert(stack.begin(), groups);
@@ -107,6 +132,15 @@ std::vector<std::int64_t> Shape::scale_b() const {
 }
 
 std::vector<std::int64_t> Shape::c() const { return along_sums ? std::vector{groups, m, n} : std::vector{rows, n}; }
+
+Granularities Shape::granularities() const {
+  switch (scaling) {
+    case GroupedFp8Scaling::kTensor: return {Granularity::kTensor, Granularity::kTensor};
+    case GroupedFp8Scaling::kRow: return {Granularity::kRow, Granularity::kRow};
+    case GroupedFp8Scaling::kBlock: break;
+  }
+  return {Granularity::kVector, along_sums ? Granularity::kVector : Granularity::kBlock};
+}
 
 std::vector<record::ParamInfo> params() {
   return {{"rows", "256", "of all groups together, and of none", {}},
@@ -119,14 +153,26 @@ std::vector<record::ParamInfo> params() {
           {"along", "rows", "rows of A times a B for each group, or sums over the rows", {"rows", "sums"}},
           record::flag_param("accumulate", "1: C += the sums"),
           {"offsets", "i32", "their dtype", {"i32", "i64"}},
-          load_param()};
+          load_param(),
+          {"scaling",
+           "block",
+           "of A and B: 1x128 and 128x128 (along sums 1x128), a scale for each row, or for each group",
+           {"block", "row", "tensor"}}};
 }
 
 Shape shape_of(const Problem& problem) {
   const std::vector<std::int64_t>& v = problem.values;
-  return Shape{v[kRows],       v[kGroups],          v[kM],          v[kN],
-               v[kK],          kFormats[v[kDtype]], kOuts[v[kOut]], kOffsetTypes[v[kOffsets]],
-               v[kAlong] == 1, v[kAccumulate] == 1};
+  return Shape{v[kRows],
+               v[kGroups],
+               v[kM],
+               v[kN],
+               v[kK],
+               kFormats[v[kDtype]],
+               kOuts[v[kOut]],
+               kOffsetTypes[v[kOffsets]],
+               v[kAlong] == 1,
+               v[kAccumulate] == 1,
+               static_cast<GroupedFp8Scaling>(v[kScaling])};
 }
 
 Result<std::vector<std::int64_t>> offsets_of(const Problem& problem, std::span<const TensorView> operands) {
@@ -135,7 +181,7 @@ Result<std::vector<std::int64_t>> offsets_of(const Problem& problem, std::span<c
   RIDGE_CHECK_OK(check_offsets(kOp, offsets, s.rows));
   for (std::size_t g = 0; s.along_sums && g < offsets.size(); ++g) {
     if (offsets[g] % kScaleBlock == 0) continue;
-    return with_hint(invalid("{}: offset {} is {}, and 128 rows share a scale", kOp, g, offsets[g]),
+    return with_hint(invalid("{}: offset {} is {}, and 128 rows are a step of the sums", kOp, g, offsets[g]),
                      "let groups begin and end at multiples of 128, as grouped_quantize pads them");
   }
   return offsets;
@@ -153,21 +199,26 @@ CodedProduct product_of(const Shape& s, std::span<const TensorView> operands, st
   p.n = s.n;
   p.trans_b = true;
   p.accumulate = s.accumulate;
+  p.granularities = s.granularities();
+  const bool blocks = s.scaling == GroupedFp8Scaling::kBlock;
   if (s.along_sums) {
     p.m = s.m, p.k = last - first;
     p.a = columns_of(operands[kA], first, last);
     p.b = columns_of(operands[kB], first, last);
-    p.scale_a = rows_of(operands[kScaleA], first / kScaleBlock, last / kScaleBlock);
-    p.scale_b = rows_of(operands[kScaleB], first / kScaleBlock, last / kScaleBlock);
-    p.granularities = {Granularity::kVector, Granularity::kVector};
+    const auto scales = [&](const TensorView& of) {
+      return blocks ? rows_of(of, first / kScaleBlock, last / kScaleBlock) : scales_of_group(of, group);
+    };
+    p.scale_a = scales(operands[kScaleA]);
+    p.scale_b = scales(operands[kScaleB]);
     p.c = matrix_of(operands[kC], group);
   } else {
     p.m = last - first, p.k = s.k;
     p.a = rows_of(operands[kA], first, last);
     p.b = matrix_of(operands[kB], group);
-    p.scale_a = columns_of(operands[kScaleA], first, last);
-    p.scale_b = matrix_of(operands[kScaleB], group);
-    p.granularities = {Granularity::kVector, Granularity::kBlock};
+    p.scale_a = blocks                                 ? columns_of(operands[kScaleA], first, last)
+                : s.scaling == GroupedFp8Scaling::kRow ? rows_of(operands[kScaleA], first, last)
+                                                       : scales_of_group(operands[kScaleA], group);
+    p.scale_b = scales_of_group(operands[kScaleB], group);
     p.c = rows_of(operands[kC], first, last);
   }
   return p;
@@ -196,6 +247,7 @@ Result<Call> make_call(const Args& args) {
   call.values[kAlong] = s.along_sums ? 1 : 0;
   call.values[kAccumulate] = s.accumulate ? 1 : 0;
   call.values[kOffsets] = index_of(kOffsetTypes, s.offsets);
+  call.values[kScaling] = static_cast<std::int64_t>(s.scaling);
   for (const TensorView* view : {&args.a, &args.b, &args.scale_a, &args.scale_b, &args.offsets, &args.c}) {
     call.operands.push_back(*view);
   }
