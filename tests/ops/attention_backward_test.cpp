@@ -12,6 +12,7 @@
 
 #include "dispatch/launch.h"
 #include "numerics/convert.h"
+#include "numerics/error_model.h"
 #include "ops/harness.h"
 #include "ops/operand_memory.h"
 #include "ridge/ops/attention.h"
@@ -239,6 +240,28 @@ TEST(AttentionBackward, ASoftcapThatIsWrongIsFound) {
   EXPECT_NE(judged(capped, 0.3, 1), "");
   EXPECT_NE(judged(capped, 0.5, 1.02), "");
   EXPECT_NE(judged(problem(""), 0, 1), "") << "none";
+}
+
+// All rows are equal, and all elements of one, so that what a kernel rounds it rounds the same way in each.
+TEST(AttentionBackward, AGradientOfASinkOfEqualRowsIsCalledRight) {
+  const ops::Operator& op = **ops::find_operator("attention_backward");
+  const ops::Implementation& tiles = **ops::find_implementation(op, "cpu_tiles");
+  const ops::Problem problem = *op.bind(
+      *record::parse_case("attention_backward heads=1 kv_heads=1 q_len=60 k_len=5 dim=8 v_dim=256 dtype=f16 sinks=1"));
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    Operands before = make_operands(problem, kPacked, seed), after = make_operands(problem, kPacked, seed);
+    for (const char* name : {"q", "o", "d_o", "log_sum_exp"}) {
+      const std::size_t at = *problem.position(name);
+      std::vector<double> values = before.all[at].values();
+      std::ranges::fill(values, values[0]);
+      before.all[at].assign(values);
+      after.all[at].assign(values);
+    }
+    ASSERT_TRUE(tiles.run(problem, {after.views(), after.scalars}, Stream::cpu()).ok());
+    const auto right = op.reference(problem, {before.views(), before.scalars});
+    const double error = after.all[*problem.position("d_sinks")].values()[0] - right->at(3).value[0];
+    EXPECT_LE(std::fabs(error) / std::sqrt(right->at(3).ideal_square[0]), numerics::rms_limit(1)) << seed;
+  }
 }
 
 // Gradients of sinks that are almost right.

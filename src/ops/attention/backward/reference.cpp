@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "numerics/convert.h"
 #include "numerics/error_model.h"
@@ -61,6 +63,16 @@ struct Sum {
     variance += factor.variance * element * element;
     lost += factor.lost * element;
   }
+};
+
+// The gradient of a sink. Rows with the same weight and the same D are off by the same: their errors add up like the
+// terms, not like a root.
+struct SinkSum {
+  struct Equal {
+    double count = 0, variance = 0;
+  };
+  Sum sum;
+  std::map<std::pair<double, double>, Equal> equal;
 };
 
 // What is known of the rows of one query.
@@ -235,18 +247,27 @@ class Gradients {
     const double sink = sinks_[at], sum = log_sum(b, h, i);
     const double weight = sum == -kInfinity ? 0.0 : std::exp(sink - sum), size = 1 + std::fabs(sink) + std::fabs(sum);
     const double of_product = 16 * kU * std::sqrt(static_cast<double>(s_.v_dim)) * delta.magnitude;
-    Sum& all = d_sinks_[at];
-    all.add({weight, 0x1p-19 * size * weight + kNormal, 2 * kU * kU * size * size * weight * weight, 0.0},
-            -delta.value);
+    Sum& all = d_sinks_[at].sum;
+    all.add({weight, 0x1p-19 * size * weight + kNormal, 0.0, 0.0}, -delta.value);
     all.error += weight * of_product;
-    all.variance += weight * weight * delta.variance;
+    // Terms of D that are equal round the same way again and again.
+    const double of_exponential = 2 * size * size, of_sum = static_cast<double>(s_.v_dim);
+    const double variance = kU * kU * (of_exponential + of_sum) * delta.value * delta.value + delta.variance;
+    if (std::isfinite(weight * delta.value)) {
+      SinkSum::Equal& equal = d_sinks_[at].equal[{weight, delta.value}];
+      ++equal.count;
+      equal.variance = weight * weight * variance;
+    }
     all.square += weight * weight * delta.value * delta.value;
   }
 
   [[nodiscard]] ReferenceOutput sink_output() const {
     ReferenceOutput output;
     const std::int64_t terms = std::max<std::int64_t>(s_.batch * s_.q_len, 1);
-    for (const Sum& sum : d_sinks_) {
+    for (const SinkSum& sink : d_sinks_) {
+      const Sum& sum = sink.sum;
+      double variance = 0;
+      for (const auto& [term, equal] : sink.equal) variance += equal.count * equal.count * equal.variance;
       const bool finite = std::isfinite(sum.value) && std::isfinite(sum.error);
       const double bound = finite ? sum.error + 8 * kU * std::sqrt(static_cast<double>(terms)) * sum.magnitude : 0.0;
       output.value.push_back(sum.value);
@@ -281,8 +302,9 @@ class Gradients {
   Rows q_, k_, v_, o_, d_o_;
   std::vector<double> log_sum_exp_;
   double r_, least_;  // the dtype's unit roundoff, and half the step of its smallest numbers
-  std::vector<Sum> d_q_, d_k_, d_v_, d_sinks_;
-  std::vector<double> sinks_;
+  std::vector<Sum> d_q_, d_k_, d_v_;
+  std::vector<SinkSum> d_sinks_;
+  std::vector<double> sinks_, slopes_;
 };
 
 }  // namespace
