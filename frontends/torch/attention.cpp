@@ -40,7 +40,7 @@ struct Setting {
 // The operands beside q, k and v; undefined where there are none.
 struct Beside {
   Tensor q_offsets, k_offsets;  // of packed documents
-  Tensor sinks;
+  Tensor sinks, slopes;
 
   [[nodiscard]] bool packed() const { return q_offsets.defined(); }
 };
@@ -116,13 +116,21 @@ at::TensorOptions sum_options(const Tensor& q) {
   return q.options().dtype(q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
 }
 
-void check_sinks(const Tensor& sinks, const Tensor& q, std::string_view op) {
-  if (!sinks.defined()) return;
+void check_of_heads(const Beside& beside, const Tensor& q, std::string_view op) {
   const auto type = sum_options(q).dtype().toScalarType();
-  TORCH_CHECK_TYPE(sinks.scalar_type() == type, op, ": sinks is ", type_of(sinks), "; give ", name_of(type));
-  TORCH_CHECK_VALUE(sinks.dim() == 1 && same(sinks.sym_size(0), q.sym_size(-2)) && sinks.is_contiguous(), op,
-                    ": sinks has shape ", sinks.sym_sizes(), "; give a contiguous vector of a number for each of the ",
-                    q.sym_size(-2), " heads of q");
+  for (const auto& [x, name] : {std::pair{&beside.sinks, "sinks"}, {&beside.slopes, "alibi_slopes"}}) {
+    if (!x->defined()) continue;
+    TORCH_CHECK_TYPE(x->scalar_type() == type, op, ": ", name, " is ", type_of(*x), "; give ", name_of(type));
+    TORCH_CHECK_VALUE(x->dim() == 1 && same(x->sym_size(0), q.sym_size(-2)) && x->is_contiguous(), op, ": ", name,
+                      " has shape ", x->sym_sizes(), "; give a contiguous vector of a number for each of the ",
+                      q.sym_size(-2), " heads of q");
+  }
+}
+
+void check_no_slope_gradient(const OptionalTensor& slopes, std::string_view op) {
+  const Tensor x = tensor_of(slopes);
+  TORCH_CHECK_NOT_IMPLEMENTED(!torch::autograd::compute_requires_grad(x), op,
+                              ": alibi_slopes has no gradient; call .detach() on it");
 }
 
 // Of o: that of q with the heads of v.
@@ -157,7 +165,7 @@ void check_documents(std::initializer_list<std::pair<const Tensor*, std::string_
 AttentionAndSum attention_meta(const Tensor& q, const Tensor& k, const Tensor& v, const Beside& beside,
                                const Setting& setting) {
   check_inputs(q, k, v, setting, kOp);
-  check_sinks(beside.sinks, q, kOp);
+  check_of_heads(beside, q, kOp);
   return {at::empty_symint(sizes_of_result(q, v), q.options()),
           at::empty_symint({q.sym_size(0), q.sym_size(2), q.sym_size(1)}, sum_options(q))};
 }
@@ -166,7 +174,7 @@ AttentionAndSum varlen_meta(const Tensor& q, const Tensor& k, const Tensor& v, c
                             const Setting& setting) {
   check_documents({{&q, "q"}, {&k, "k"}, {&v, "v"}}, beside, kVarlenOp);
   check_inputs(as_batch(q), as_batch(k), as_batch(v), setting, kVarlenOp);
-  check_sinks(beside.sinks, q, kVarlenOp);
+  check_of_heads(beside, q, kVarlenOp);
   return {at::empty_symint(sizes_of_result(q, v), q.options()),
           at::empty_symint({q.sym_size(1), q.sym_size(0)}, sum_options(q))};
 }
@@ -196,7 +204,7 @@ AttentionGradients gradients_like(const Backward& b, const Beside& beside) {
 
 AttentionGradients backward_meta(const Backward& b, const Beside& beside, const Setting& setting) {
   check_backward(b, setting, kBackwardOp);
-  check_sinks(beside.sinks, b.q, kBackwardOp);
+  check_of_heads(beside, b.q, kBackwardOp);
   return gradients_like(b, beside);
 }
 
@@ -205,7 +213,7 @@ AttentionGradients varlen_backward_meta(const Backward& b, const Beside& beside,
                   kVarlenBackwardOp);
   check_backward({as_batch(b.d_o), as_batch(b.q), as_batch(b.k), as_batch(b.v), as_batch(b.o), as_batch(b.lse)},
                  setting, kVarlenBackwardOp);
-  check_sinks(beside.sinks, b.q, kVarlenBackwardOp);
+  check_of_heads(beside, b.q, kVarlenBackwardOp);
   return gradients_like(b, beside);
 }
 
@@ -230,6 +238,11 @@ Tensor out_of_shared(const Tensor& x, at::ScalarType type) {  // the sum over a 
   return x.sum(2).transpose(1, 2).to(type).contiguous();
 }
 
+// A number for each head, [kv_heads, heads of a group, 1, 1], beside the scores.
+Tensor beside_scores(const Tensor& of_heads, const c10::SymInt& kv_heads) {
+  return wide(of_heads).unflatten_symint(0, {kv_heads, of_heads.sym_size(0) / kv_heads}).unsqueeze(-1).unsqueeze(-1);
+}
+
 Heads heads_of(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting, const Beside& beside) {
   const auto kv_heads = k.sym_size(2), q_len = q.sym_size(1), k_len = k.sym_size(1);
   Heads h{in_groups(q, kv_heads), in_groups(k, kv_heads), in_groups(v, kv_heads), {}, {}};
@@ -239,28 +252,28 @@ Heads heads_of(const Tensor& q, const Tensor& k, const Tensor& v, const Setting&
     h.scores = tangent * setting.softcap;
     h.slope = 1 - tangent * tangent;
   }
-  if (!setting.masked() && !beside.packed()) return h;
+  if (!setting.masked() && !beside.packed() && !beside.slopes.defined()) return h;
   const auto places = [&](const c10::SymInt& count) { return at::arange(count, q.options().dtype(at::kLong)); };
   const Tensor keys = places(k_len), none = at::full({}, -kInfinity, h.scores.options());
   Tensor place = (places(q_len) + (k_len - q_len)).unsqueeze(-1);
-  const auto keep = [&](const Tensor& seen) { h.scores = at::where(seen, h.scores, none); };
+  Tensor together;  // of one document
   if (beside.packed()) {
     const c10::SymInt count = beside.q_offsets.sym_size(0) - 1;
     const Tensor of_query = at::bucketize(places(q_len), beside.q_offsets, false, true).unsqueeze(-1);  // from 1
     const Tensor of_key = at::bucketize(keys, beside.k_offsets, false, true);
-    keep((of_query == of_key) & (of_query > 0) & (of_query <= count));
+    together = (of_query == of_key) & (of_query > 0) & (of_query <= count);
     const Tensor ahead = (beside.k_offsets - beside.q_offsets).to(at::kLong);  // of keys, at a document's end
     place = places(q_len).unsqueeze(-1) + ahead.index({at::clamp_max(of_query, count)});
   }
+  if (beside.slopes.defined()) {
+    h.scores = h.scores - beside_scores(beside.slopes, kv_heads) * (place - keys).abs().to(h.scores.scalar_type());
+  }
+  const auto keep = [&](const Tensor& seen) { h.scores = at::where(seen, h.scores, none); };
+  if (together.defined()) keep(together);
   if (setting.causal) keep(keys <= place);
   if (setting.window_left >= 0) keep(keys >= place - setting.window_left);
   if (setting.window_right >= 0) keep(keys <= place + setting.window_right);
   return h;
-}
-
-// [kv_heads, heads of a group, 1, 1], beside the scores.
-Tensor beside_scores(const Tensor& sinks, const Heads& h) {
-  return wide(sinks).unflatten_symint(0, {h.q.sym_size(1), h.q.sym_size(2)}).unsqueeze(-1).unsqueeze(-1);
 }
 
 AttentionAndSum by_torch(const Tensor& q, const Tensor& k, const Tensor& v, const Setting& setting,
@@ -269,7 +282,7 @@ AttentionAndSum by_torch(const Tensor& q, const Tensor& k, const Tensor& v, cons
   const Tensor none = at::zeros({}, h.scores.options());
   Tensor most = at::full({}, -kInfinity, h.scores.options());
   if (!TORCH_GUARD_OR_FALSE(k.sym_size(1).sym_eq(0))) most = at::amax(h.scores.detach(), {-1}, true);
-  const Tensor sinks = beside.sinks.defined() ? beside_scores(beside.sinks, h) : Tensor();
+  const Tensor sinks = beside.sinks.defined() ? beside_scores(beside.sinks, h.q.sym_size(1)) : Tensor();
   if (sinks.defined()) most = at::maximum(most, sinks.detach());
   most = at::where(most == -kInfinity, none, most);  // of a row without keys
   const Tensor weights = at::exp(h.scores - most);
@@ -299,7 +312,7 @@ AttentionGradients gradients_by_torch(const Backward& b, const Setting& setting,
   if (h.slope.defined()) d_scores = d_scores * h.slope;
   Tensor d_sinks = at::empty({0}, sum_options(b.q));
   if (beside.sinks.defined()) {
-    const Tensor of_sinks = at::exp(beside_scores(beside.sinks, h) - at::where(empty, none, sum));
+    const Tensor of_sinks = at::exp(beside_scores(beside.sinks, h.q.sym_size(1)) - at::where(empty, none, sum));
     d_sinks = (at::where(empty, none, of_sinks) * row).sum({0, 3, 4}).flatten().neg().to(beside.sinks.scalar_type());
   }
   return {out_of_groups(at::matmul(d_scores, h.k), type),
@@ -364,6 +377,7 @@ void run_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
     args.k_offsets = strided_view(beside.k_offsets, op, "cu_seqlens_k");
   }
   if (beside.sinks.defined()) args.sinks = strided_view(beside.sinks, op, "sinks");
+  if (beside.slopes.defined()) args.alibi_slopes = strided_view(beside.slopes, op, "alibi_slopes");
   check(ridge::attention(args, stream_of(q)));
 }
 
@@ -395,15 +409,20 @@ void run_backward(const Backward& b, const AttentionGradients& gradients, const 
     args.sinks = strided_view(beside.sinks, op, "sinks");
     args.d_sinks = strided_view(d_sinks, op, "the gradient of sinks");
   }
+  if (beside.slopes.defined()) args.alibi_slopes = strided_view(beside.slopes, op, "alibi_slopes");
   check(ridge::attention_backward(args, stream_of(b.q)));
 }
 
 AttentionAndSum attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, std::optional<double> scale,
                           bool deterministic, std::int64_t window_left, std::int64_t window_right,
-                          const OptionalTensor& sinks, double softcap) {
+                          const OptionalTensor& sinks, double softcap, const OptionalTensor& alibi_slopes) {
   const Setting setting{causal, scale, deterministic, window_left, window_right, softcap};
-  const Beside beside{{}, {}, tensor_of(sinks)};
-  check_same_device(kOp, {{"q", &q}, {"k", &k}, {"v", &v}, {"sinks", given(sinks) ? &*sinks : &q}});
+  const Beside beside{{}, {}, tensor_of(sinks), tensor_of(alibi_slopes)};
+  check_same_device(kOp, {{"q", &q},
+                          {"k", &k},
+                          {"v", &v},
+                          {"sinks", given(sinks) ? &*sinks : &q},
+                          {"alibi_slopes", given(alibi_slopes) ? &*alibi_slopes : &q}});
   AttentionAndSum out = attention_meta(q, k, v, beside, setting);
   const auto& [o, lse] = out;
   if (is_empty(q, k)) {
@@ -418,15 +437,16 @@ AttentionAndSum attention(const Tensor& q, const Tensor& k, const Tensor& v, boo
 AttentionAndSum varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
                                  const Tensor& k_offsets, bool causal, std::optional<double> scale, bool deterministic,
                                  std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks,
-                                 double softcap) {
+                                 double softcap, const OptionalTensor& alibi_slopes) {
   const Setting setting{causal, scale, deterministic, window_left, window_right, softcap};
-  const Beside beside{q_offsets, k_offsets, tensor_of(sinks)};
+  const Beside beside{q_offsets, k_offsets, tensor_of(sinks), tensor_of(alibi_slopes)};
   check_same_device(kVarlenOp, {{"q", &q},
                                 {"k", &k},
                                 {"v", &v},
                                 {"cu_seqlens_q", &q_offsets},
                                 {"cu_seqlens_k", &k_offsets},
-                                {"sinks", given(sinks) ? &*sinks : &q}});
+                                {"sinks", given(sinks) ? &*sinks : &q},
+                                {"alibi_slopes", given(alibi_slopes) ? &*alibi_slopes : &q}});
   AttentionAndSum out = varlen_meta(q, k, v, beside, setting);
   const auto& [o, lse] = out;
   if (is_empty(q, k)) {
@@ -441,17 +461,18 @@ AttentionAndSum varlen_attention(const Tensor& q, const Tensor& k, const Tensor&
 AttentionGradients attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                       const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
                                       bool deterministic, std::int64_t window_left, std::int64_t window_right,
-                                      const OptionalTensor& sinks, double softcap) {
+                                      const OptionalTensor& sinks, double softcap, const OptionalTensor& alibi_slopes) {
   const Setting setting{causal, scale, deterministic, window_left, window_right, softcap};
   const Backward tensors{d_o, q, k, v, o, lse};
-  const Beside beside{{}, {}, tensor_of(sinks)};
+  const Beside beside{{}, {}, tensor_of(sinks), tensor_of(alibi_slopes)};
   check_same_device(kBackwardOp, {{"q", &q},
                                   {"k", &k},
                                   {"v", &v},
                                   {"o", &o},
                                   {"lse", &lse},
                                   {"the gradient", &d_o},
-                                  {"sinks", given(sinks) ? &*sinks : &q}});
+                                  {"sinks", given(sinks) ? &*sinks : &q},
+                                  {"alibi_slopes", given(alibi_slopes) ? &*alibi_slopes : &q}});
   AttentionGradients out = backward_meta(tensors, beside, setting);
   if (is_empty(q, k)) {
     set_empty(out);
@@ -466,9 +487,10 @@ AttentionGradients varlen_attention_backward(const Tensor& d_o, const Tensor& q,
                                              const Tensor& o, const Tensor& lse, const Tensor& q_offsets,
                                              const Tensor& k_offsets, bool causal, std::optional<double> scale,
                                              bool deterministic, std::int64_t window_left, std::int64_t window_right,
-                                             const OptionalTensor& sinks, double softcap) {
+                                             const OptionalTensor& sinks, double softcap,
+                                             const OptionalTensor& alibi_slopes) {
   const Setting setting{causal, scale, deterministic, window_left, window_right, softcap};
-  const Beside beside{q_offsets, k_offsets, tensor_of(sinks)};
+  const Beside beside{q_offsets, k_offsets, tensor_of(sinks), tensor_of(alibi_slopes)};
   const Backward tensors{d_o, q, k, v, o, lse};
   check_same_device(kVarlenBackwardOp, {{"q", &q},
                                         {"k", &k},
@@ -478,7 +500,8 @@ AttentionGradients varlen_attention_backward(const Tensor& d_o, const Tensor& q,
                                         {"the gradient", &d_o},
                                         {"cu_seqlens_q", &q_offsets},
                                         {"cu_seqlens_k", &k_offsets},
-                                        {"sinks", given(sinks) ? &*sinks : &q}});
+                                        {"sinks", given(sinks) ? &*sinks : &q},
+                                        {"alibi_slopes", given(alibi_slopes) ? &*alibi_slopes : &q}});
   AttentionGradients out = varlen_backward_meta(tensors, beside, setting);
   const auto& [d_q, d_k, d_v, d_sinks] = out;
   if (is_empty(q, k)) {
@@ -495,14 +518,24 @@ AttentionGradients varlen_attention_backward(const Tensor& d_o, const Tensor& q,
 
 struct AttentionFormula final : Gradients {
   enum Input { kQ, kK, kV, kSinks };
-  enum Saved { kSavedQ, kSavedK, kSavedV, kSavedO, kSavedSum, kSavedQOffsets, kSavedKOffsets, kSavedSinks };
+  enum Saved {
+    kSavedQ,
+    kSavedK,
+    kSavedV,
+    kSavedO,
+    kSavedSum,
+    kSavedQOffsets,
+    kSavedKOffsets,
+    kSavedSinks,
+    kSavedSlopes
+  };
   Setting setting;
   bool packed = false;  // of documents, whose offsets are saved
-  bool with_sinks = false;
+  bool with_sinks = false, with_slopes = false;
 
   [[nodiscard]] std::string name() const override { return "RidgelineAttentionBackward"; }
   [[nodiscard]] std::string text() const override {
-    return c10::str("ridgeline_attention_", packed, with_sinks, setting.causal, setting.deterministic, "_",
+    return c10::str("ridgeline_attention_", packed, with_sinks, with_slopes, setting.causal, setting.deterministic, "_",
                     setting.window_left, "_", setting.window_right, "_",
                     setting.scale ? exact_text(*setting.scale) : "", "_", exact_text(setting.softcap));
   }
@@ -520,28 +553,33 @@ struct AttentionFormula final : Gradients {
  private:
   [[nodiscard]] AttentionGradients of(const Tensor& d_o, const variable_list& saved) const {
     const Tensor &q = saved[kSavedQ], &k = saved[kSavedK], &v = saved[kSavedV];
-    const OptionalTensor sinks = sinks_of(saved);
+    const OptionalTensor sinks = sinks_of(saved), alibi_slopes = slopes_of(saved);
     if (at::GradMode::is_enabled()) {  // differentiated again
-      return gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, setting, {{}, {}, tensor_of(sinks)});
+      return gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, setting,
+                                {{}, {}, tensor_of(sinks), tensor_of(alibi_slopes)});
     }
     return call_attention_backward(d_o, q, k, v, saved[kSavedO], saved[kSavedSum], setting.causal, setting.scale,
                                    setting.deterministic, setting.window_left, setting.window_right, sinks,
-                                   setting.softcap);
+                                   setting.softcap, alibi_slopes);
   }
   [[nodiscard]] AttentionGradients of_documents(const Tensor& d_o, const variable_list& saved) const {
     const Tensor &q = saved[kSavedQ], &k = saved[kSavedK], &v = saved[kSavedV];
-    const OptionalTensor sinks = sinks_of(saved);
-    const Beside beside{saved[kSavedQOffsets], saved[kSavedKOffsets], tensor_of(sinks)};
+    const OptionalTensor sinks = sinks_of(saved), alibi_slopes = slopes_of(saved);
+    const Beside beside{saved[kSavedQOffsets], saved[kSavedKOffsets], tensor_of(sinks), tensor_of(alibi_slopes)};
     if (at::GradMode::is_enabled()) {
       return varlen_gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, beside, setting);
     }
     return call_varlen_attention_backward(d_o, q, k, v, saved[kSavedO], saved[kSavedSum], beside.q_offsets,
                                           beside.k_offsets, setting.causal, setting.scale, setting.deterministic,
-                                          setting.window_left, setting.window_right, sinks, setting.softcap);
+                                          setting.window_left, setting.window_right, sinks, setting.softcap,
+                                          alibi_slopes);
   }
 
   [[nodiscard]] OptionalTensor sinks_of(const variable_list& saved) const {
     return with_sinks ? OptionalTensor(saved[kSavedSinks]) : std::nullopt;
+  }
+  [[nodiscard]] OptionalTensor slopes_of(const variable_list& saved) const {
+    return with_slopes ? OptionalTensor(saved[kSavedSlopes]) : std::nullopt;
   }
 
   // Expanded gradients have no rows of their own.
@@ -562,8 +600,9 @@ AttentionAndSum recorded(const Tensor& q, const Tensor& k, const Tensor& v, cons
     formula->setting = setting;
     formula->packed = beside.packed();
     formula->with_sinks = beside.sinks.defined();
+    formula->with_slopes = beside.slopes.defined();
     node->gradients = std::move(formula);
-    node->saved.resize(beside.sinks.defined() ? 8 : beside.packed() ? 7 : 5);
+    node->saved.resize(beside.slopes.defined() ? 9 : beside.sinks.defined() ? 8 : beside.packed() ? 7 : 5);
   }
   AttentionAndSum out;
   {
@@ -583,6 +622,7 @@ AttentionAndSum recorded(const Tensor& q, const Tensor& k, const Tensor& v, cons
     node->saved[AttentionFormula::kSavedKOffsets] = {beside.k_offsets, false};
   }
   if (beside.sinks.defined()) node->saved[AttentionFormula::kSavedSinks] = {beside.sinks, false};
+  if (beside.slopes.defined()) node->saved[AttentionFormula::kSavedSlopes] = {beside.slopes, false};
   torch::autograd::edge_list edges;
   for (const Tensor* x : {&q, &k, &v, &beside.sinks}) {
     if (torch::autograd::compute_requires_grad(*x)) edges.push_back(torch::autograd::impl::gradient_edge(*x));
@@ -594,31 +634,35 @@ AttentionAndSum recorded(const Tensor& q, const Tensor& k, const Tensor& v, cons
 
 AttentionAndSum attention_autograd(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                                    std::optional<double> scale, bool deterministic, std::int64_t window_left,
-                                   std::int64_t window_right, const OptionalTensor& sinks, double softcap) {
+                                   std::int64_t window_right, const OptionalTensor& sinks, double softcap,
+                                   const OptionalTensor& alibi_slopes) {
   const Setting setting{causal, scale, deterministic, window_left, window_right, softcap};
-  const Beside beside{{}, {}, tensor_of(sinks)};
-  if (any_tangent(q, k, v, sinks)) {
+  const Beside beside{{}, {}, tensor_of(sinks), tensor_of(alibi_slopes)};
+  check_no_slope_gradient(alibi_slopes, kOp);
+  if (any_tangent(q, k, v, sinks, alibi_slopes)) {
     attention_meta(q, k, v, beside, setting);
     return by_torch(q, k, v, setting, beside);
   }
   return recorded(q, k, v, beside, setting, [&] {
-    return call_attention(q, k, v, causal, scale, deterministic, window_left, window_right, sinks, softcap);
+    return call_attention(q, k, v, causal, scale, deterministic, window_left, window_right, sinks, softcap,
+                          alibi_slopes);
   });
 }
 
 AttentionAndSum varlen_autograd(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
                                 const Tensor& k_offsets, bool causal, std::optional<double> scale, bool deterministic,
                                 std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks,
-                                double softcap) {
+                                double softcap, const OptionalTensor& alibi_slopes) {
   const Setting setting{causal, scale, deterministic, window_left, window_right, softcap};
-  const Beside beside{q_offsets, k_offsets, tensor_of(sinks)};
-  if (any_tangent(q, k, v, sinks)) {
+  const Beside beside{q_offsets, k_offsets, tensor_of(sinks), tensor_of(alibi_slopes)};
+  check_no_slope_gradient(alibi_slopes, kVarlenOp);
+  if (any_tangent(q, k, v, sinks, alibi_slopes)) {
     varlen_meta(q, k, v, beside, setting);
     return varlen_by_torch(q, k, v, beside, setting);
   }
   return recorded(q, k, v, beside, setting, [&] {
     return call_varlen_attention(q, k, v, q_offsets, k_offsets, causal, scale, deterministic, window_left, window_right,
-                                 sinks, softcap);
+                                 sinks, softcap, alibi_slopes);
   });
 }
 
@@ -626,98 +670,105 @@ AttentionGradients varlen_backward_autograd(const Tensor& d_o, const Tensor& q, 
                                             const Tensor& o, const Tensor& lse, const Tensor& q_offsets,
                                             const Tensor& k_offsets, bool causal, std::optional<double> scale,
                                             bool deterministic, std::int64_t window_left, std::int64_t window_right,
-                                            const OptionalTensor& sinks, double softcap) {
-  if (torch::autograd::compute_requires_grad(d_o, q, k, v, tensor_of(sinks)) || any_tangent(d_o, q, k, v, sinks)) {
-    const Beside beside{q_offsets, k_offsets, tensor_of(sinks)};
+                                            const OptionalTensor& sinks, double softcap,
+                                            const OptionalTensor& alibi_slopes) {
+  if (torch::autograd::compute_requires_grad(d_o, q, k, v, tensor_of(sinks)) ||
+      any_tangent(d_o, q, k, v, sinks, alibi_slopes)) {
+    const Beside beside{q_offsets, k_offsets, tensor_of(sinks), tensor_of(alibi_slopes)};
     const Setting setting{causal, scale, deterministic, window_left, window_right, softcap};
     varlen_backward_meta({d_o, q, k, v, o, lse}, beside, setting);
     return varlen_gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, beside, setting);
   }
   const at::AutoDispatchBelowADInplaceOrView below;
   return call_varlen_attention_backward(d_o, q, k, v, o, lse, q_offsets, k_offsets, causal, scale, deterministic,
-                                        window_left, window_right, sinks, softcap);
+                                        window_left, window_right, sinks, softcap, alibi_slopes);
 }
 
 AttentionAndSum varlen_autocast(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
                                 const Tensor& k_offsets, bool causal, std::optional<double> scale, bool deterministic,
                                 std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks,
-                                double softcap) {
+                                double softcap, const OptionalTensor& alibi_slopes) {
   const auto device = q.device().type();
   const c10::impl::ExcludeDispatchKeyGuard without(
       c10::DispatchKeySet({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}));
   const auto type = at::autocast::get_autocast_dtype(device);
   const auto cast = [&](const Tensor& x) { return at::autocast::cached_cast(type, x, device); };
   return call_varlen_attention(cast(q), cast(k), cast(v), q_offsets, k_offsets, causal, scale, deterministic,
-                               window_left, window_right, sinks, softcap);
+                               window_left, window_right, sinks, softcap, alibi_slopes);
 }
 
 AttentionGradients backward_autograd(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                      const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
                                      bool deterministic, std::int64_t window_left, std::int64_t window_right,
-                                     const OptionalTensor& sinks, double softcap) {
-  if (torch::autograd::compute_requires_grad(d_o, q, k, v, tensor_of(sinks)) || any_tangent(d_o, q, k, v, sinks)) {
-    const Beside beside{{}, {}, tensor_of(sinks)};
+                                     const OptionalTensor& sinks, double softcap, const OptionalTensor& alibi_slopes) {
+  if (torch::autograd::compute_requires_grad(d_o, q, k, v, tensor_of(sinks)) ||
+      any_tangent(d_o, q, k, v, sinks, alibi_slopes)) {
+    const Beside beside{{}, {}, tensor_of(sinks), tensor_of(alibi_slopes)};
     const Setting setting{causal, scale, deterministic, window_left, window_right, softcap};
     backward_meta({d_o, q, k, v, o, lse}, beside, setting);
     return gradients_by_torch({d_o, q, k, v, Tensor(), Tensor()}, setting, beside);
   }
   const at::AutoDispatchBelowADInplaceOrView below;
   return call_attention_backward(d_o, q, k, v, o, lse, causal, scale, deterministic, window_left, window_right, sinks,
-                                 softcap);
+                                 softcap, alibi_slopes);
 }
 
 AttentionAndSum attention_autocast(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                                    std::optional<double> scale, bool deterministic, std::int64_t window_left,
-                                   std::int64_t window_right, const OptionalTensor& sinks, double softcap) {
+                                   std::int64_t window_right, const OptionalTensor& sinks, double softcap,
+                                   const OptionalTensor& alibi_slopes) {
   const auto device = q.device().type();
   const c10::impl::ExcludeDispatchKeyGuard without(
       c10::DispatchKeySet({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}));
   const auto type = at::autocast::get_autocast_dtype(device);
   const auto cast = [&](const Tensor& x) { return at::autocast::cached_cast(type, x, device); };
   return call_attention(cast(q), cast(k), cast(v), causal, scale, deterministic, window_left, window_right, sinks,
-                        softcap);
+                        softcap, alibi_slopes);
 }
 
 }  // namespace
 
 AttentionAndSum call_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                                std::optional<double> scale, bool deterministic, std::int64_t window_left,
-                               std::int64_t window_right, const OptionalTensor& sinks, double softcap) {
+                               std::int64_t window_right, const OptionalTensor& sinks, double softcap,
+                               const OptionalTensor& alibi_slopes) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::attention", "").typed<decltype(call_attention)>();
-  return op.call(q, k, v, causal, scale, deterministic, window_left, window_right, sinks, softcap);
+  return op.call(q, k, v, causal, scale, deterministic, window_left, window_right, sinks, softcap, alibi_slopes);
 }
 AttentionGradients call_attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                            const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
                                            bool deterministic, std::int64_t window_left, std::int64_t window_right,
-                                           const OptionalTensor& sinks, double softcap) {
+                                           const OptionalTensor& sinks, double softcap,
+                                           const OptionalTensor& alibi_slopes) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("ridgeline::attention_backward", "")
                              .typed<decltype(call_attention_backward)>();
-  return op.call(d_o, q, k, v, o, lse, causal, scale, deterministic, window_left, window_right, sinks, softcap);
+  return op.call(d_o, q, k, v, o, lse, causal, scale, deterministic, window_left, window_right, sinks, softcap,
+                 alibi_slopes);
 }
 
 AttentionAndSum call_varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
                                       const Tensor& k_offsets, bool causal, std::optional<double> scale,
                                       bool deterministic, std::int64_t window_left, std::int64_t window_right,
-                                      const OptionalTensor& sinks, double softcap) {
+                                      const OptionalTensor& sinks, double softcap, const OptionalTensor& alibi_slopes) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("ridgeline::varlen_attention", "")
                              .typed<decltype(call_varlen_attention)>();
-  return op.call(q, k, v, q_offsets, k_offsets, causal, scale, deterministic, window_left, window_right, sinks,
-                 softcap);
+  return op.call(q, k, v, q_offsets, k_offsets, causal, scale, deterministic, window_left, window_right, sinks, softcap,
+                 alibi_slopes);
 }
 AttentionGradients call_varlen_attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                                   const Tensor& o, const Tensor& lse, const Tensor& q_offsets,
                                                   const Tensor& k_offsets, bool causal, std::optional<double> scale,
                                                   bool deterministic, std::int64_t window_left,
                                                   std::int64_t window_right, const OptionalTensor& sinks,
-                                                  double softcap) {
+                                                  double softcap, const OptionalTensor& alibi_slopes) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("ridgeline::varlen_attention_backward", "")
                              .typed<decltype(call_varlen_attention_backward)>();
   return op.call(d_o, q, k, v, o, lse, q_offsets, k_offsets, causal, scale, deterministic, window_left, window_right,
-                 sinks, softcap);
+                 sinks, softcap, alibi_slopes);
 }
 
 void register_attention(torch::Library& library, c10::DispatchKey key) {
@@ -730,34 +781,39 @@ void register_attention(torch::Library& library, c10::DispatchKey key) {
       library.impl("varlen_attention_backward", varlen_attention_backward);
       return;
     case c10::DispatchKey::Meta:
-      library.impl("attention", [](const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
-                                   std::optional<double> scale, bool deterministic, std::int64_t window_left,
-                                   std::int64_t window_right, const OptionalTensor& sinks, double softcap) {
-        return attention_meta(q, k, v, {{}, {}, tensor_of(sinks)},
-                              {causal, scale, deterministic, window_left, window_right, softcap});
-      });
-      library.impl("attention_backward", [](const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
-                                            const Tensor& o, const Tensor& lse, bool causal,
-                                            std::optional<double> scale, bool deterministic, std::int64_t window_left,
-                                            std::int64_t window_right, const OptionalTensor& sinks, double softcap) {
-        return backward_meta({d_o, q, k, v, o, lse}, {{}, {}, tensor_of(sinks)},
-                             {causal, scale, deterministic, window_left, window_right, softcap});
-      });
-      library.impl("varlen_attention", [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
-                                          const Tensor& k_offsets, bool causal, std::optional<double> scale,
-                                          bool deterministic, std::int64_t window_left, std::int64_t window_right,
-                                          const OptionalTensor& sinks, double softcap) {
-        return varlen_meta(q, k, v, {q_offsets, k_offsets, tensor_of(sinks)},
-                           {causal, scale, deterministic, window_left, window_right, softcap});
-      });
-      library.impl("varlen_attention_backward",
-                   [](const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o,
-                      const Tensor& lse, const Tensor& q_offsets, const Tensor& k_offsets, bool causal,
-                      std::optional<double> scale, bool deterministic, std::int64_t window_left,
-                      std::int64_t window_right, const OptionalTensor& sinks, double softcap) {
-                     return varlen_backward_meta({d_o, q, k, v, o, lse}, {q_offsets, k_offsets, tensor_of(sinks)},
-                                                 {causal, scale, deterministic, window_left, window_right, softcap});
+      library.impl("attention",
+                   [](const Tensor& q, const Tensor& k, const Tensor& v, bool causal, std::optional<double> scale,
+                      bool deterministic, std::int64_t window_left, std::int64_t window_right,
+                      const OptionalTensor& sinks, double softcap, const OptionalTensor& alibi_slopes) {
+                     return attention_meta(q, k, v, {{}, {}, tensor_of(sinks), tensor_of(alibi_slopes)},
+                                           {causal, scale, deterministic, window_left, window_right, softcap});
                    });
+      library.impl("attention_backward",
+                   [](const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o,
+                      const Tensor& lse, bool causal, std::optional<double> scale, bool deterministic,
+                      std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks, double softcap,
+                      const OptionalTensor& alibi_slopes) {
+                     return backward_meta({d_o, q, k, v, o, lse}, {{}, {}, tensor_of(sinks), tensor_of(alibi_slopes)},
+                                          {causal, scale, deterministic, window_left, window_right, softcap});
+                   });
+      library.impl("varlen_attention",
+                   [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
+                      const Tensor& k_offsets, bool causal, std::optional<double> scale, bool deterministic,
+                      std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks, double softcap,
+                      const OptionalTensor& alibi_slopes) {
+                     return varlen_meta(q, k, v, {q_offsets, k_offsets, tensor_of(sinks), tensor_of(alibi_slopes)},
+                                        {causal, scale, deterministic, window_left, window_right, softcap});
+                   });
+      library.impl(
+          "varlen_attention_backward",
+          [](const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& o, const Tensor& lse,
+             const Tensor& q_offsets, const Tensor& k_offsets, bool causal, std::optional<double> scale,
+             bool deterministic, std::int64_t window_left, std::int64_t window_right, const OptionalTensor& sinks,
+             double softcap, const OptionalTensor& alibi_slopes) {
+            return varlen_backward_meta({d_o, q, k, v, o, lse},
+                                        {q_offsets, k_offsets, tensor_of(sinks), tensor_of(alibi_slopes)},
+                                        {causal, scale, deterministic, window_left, window_right, softcap});
+          });
       return;
     case c10::DispatchKey::Autograd:
       library.impl("attention", attention_autograd);

@@ -112,18 +112,20 @@ constexpr const char* kSchemas[] = {
     "rope_table_(Tensor(a!) cos, Tensor(b!) sin, float base, str scaling, float factor, float original_length, "
     "float low_factor, float high_factor, float beta_fast, float beta_slow, float attention) -> ()",
     "attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None, bool deterministic=False, "
-    "int window_left=-1, int window_right=-1, Tensor? sinks=None, float softcap=0.0) -> (Tensor o, Tensor lse)",
+    "int window_left=-1, int window_right=-1, Tensor? sinks=None, float softcap=0.0, Tensor? alibi_slopes=None) -> "
+    "(Tensor o, Tensor lse)",
     "attention_backward(Tensor d_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, bool causal=False, "
     "float? scale=None, bool deterministic=False, int window_left=-1, int window_right=-1, Tensor? sinks=None, float "
-    "softcap=0.0) -> "
+    "softcap=0.0, Tensor? alibi_slopes=None) -> "
     "(Tensor d_q, Tensor d_k, Tensor d_v, Tensor d_sinks)",
     "varlen_attention(Tensor q, Tensor k, Tensor v, Tensor q_offsets, Tensor k_offsets, bool causal=False, "
     "float? scale=None, bool deterministic=False, int window_left=-1, int window_right=-1, Tensor? sinks=None, float "
-    "softcap=0.0) -> "
+    "softcap=0.0, Tensor? alibi_slopes=None) -> "
     "(Tensor o, Tensor lse)",
     "varlen_attention_backward(Tensor d_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor q_offsets, "
     "Tensor k_offsets, bool causal=False, float? scale=None, bool deterministic=False, int window_left=-1, int "
-    "window_right=-1, Tensor? sinks=None, float softcap=0.0) -> (Tensor d_q, Tensor d_k, Tensor d_v, Tensor d_sinks)",
+    "window_right=-1, Tensor? sinks=None, float softcap=0.0, Tensor? alibi_slopes=None) -> "
+    "(Tensor d_q, Tensor d_k, Tensor d_v, Tensor d_sinks)",
 };
 
 void register_all(torch::Library& library, c10::DispatchKey key) {

@@ -134,22 +134,24 @@ using AttentionAndSum = std::tuple<Tensor, Tensor>;
 using AttentionGradients = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 AttentionAndSum call_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                                std::optional<double> scale, bool deterministic, std::int64_t window_left,
-                               std::int64_t window_right, const OptionalTensor& sinks, double softcap);
+                               std::int64_t window_right, const OptionalTensor& sinks, double softcap,
+                               const OptionalTensor& alibi_slopes);
 AttentionGradients call_attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                            const Tensor& o, const Tensor& lse, bool causal, std::optional<double> scale,
                                            bool deterministic, std::int64_t window_left, std::int64_t window_right,
-                                           const OptionalTensor& sinks, double softcap);
+                                           const OptionalTensor& sinks, double softcap,
+                                           const OptionalTensor& alibi_slopes);
 // The same of documents behind each other, [tokens, heads, dim].
 AttentionAndSum call_varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_offsets,
                                       const Tensor& k_offsets, bool causal, std::optional<double> scale,
                                       bool deterministic, std::int64_t window_left, std::int64_t window_right,
-                                      const OptionalTensor& sinks, double softcap);
+                                      const OptionalTensor& sinks, double softcap, const OptionalTensor& alibi_slopes);
 AttentionGradients call_varlen_attention_backward(const Tensor& d_o, const Tensor& q, const Tensor& k, const Tensor& v,
                                                   const Tensor& o, const Tensor& lse, const Tensor& q_offsets,
                                                   const Tensor& k_offsets, bool causal, std::optional<double> scale,
                                                   bool deterministic, std::int64_t window_left,
                                                   std::int64_t window_right, const OptionalTensor& sinks,
-                                                  double softcap);
+                                                  double softcap, const OptionalTensor& alibi_slopes);
 
 // One registration a file; library.cpp calls them.
 void register_gemm(torch::Library& library, c10::DispatchKey key);

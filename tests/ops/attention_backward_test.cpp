@@ -218,6 +218,39 @@ TEST(AttentionBackward, GivesTheDerivativesOfASoftcap) {
   }
 }
 
+TEST(AttentionBackward, GivesTheDerivativesBesideSlopes) {
+  for (const char* words : {"mask=causal", "keys_left=3 keys_right=2", "sinks=1 mask=causal softcap=1", "v_dim=4"}) {
+    AttentionGradients(fmt::format("attention heads=4 kv_heads=2 q_len=5 k_len=7 dim=6 dtype=f16 alibi=1 {}", words),
+                       {}, 1.5)
+        .compare();
+  }
+}
+
+// A kernel with no slopes, with those of other heads, and with others.
+TEST(AttentionBackward, SlopesThatAreWrongAreFound) {
+  const ops::Operator& op = **ops::find_operator("attention_backward");
+  const ops::Problem problem = *op.bind(
+      *record::parse_case("attention_backward heads=4 kv_heads=2 q_len=50 k_len=70 dim=64 mask=causal alibi=1"));
+  const Operands before = make_operands(problem, kPacked, 4);
+  const std::size_t at = *problem.position("alibi_slopes");
+  const auto judged = [&](auto change) {
+    Operands after = make_operands(problem, kPacked, 4);
+    const std::vector<double> right = after.all[at].values();
+    std::vector<double> wrong = right;
+    change(wrong);
+    after.all[at].assign(wrong);
+    const ops::Implementation& tiles = **ops::find_implementation(op, "cpu_tiles");
+    EXPECT_TRUE(tiles.run(problem, {after.views(), after.scalars}, Stream::cpu()).ok());
+    after.all[at].assign(right);
+    return judge(op, problem, before, after, 4);
+  };
+  EXPECT_EQ(judged([](auto&) {}), "");
+  EXPECT_NE(judged([](auto& slopes) { std::ranges::fill(slopes, 0.0); }), "");
+  EXPECT_NE(judged([](auto& slopes) { std::ranges::rotate(slopes, slopes.begin() + 1); }), "");
+  EXPECT_NE(judged([](auto& slopes) { slopes[3] = -slopes[3]; }), "");
+  EXPECT_NE(judged([](auto& slopes) { slopes[2] *= 1.05; }), "");
+}
+
 // A kernel without the slope of a score, or for another softcap.
 TEST(AttentionBackward, ASoftcapThatIsWrongIsFound) {
   const ops::Operator& op = **ops::find_operator("attention_backward");
@@ -504,6 +537,8 @@ TEST(AttentionBackward, RefusesWithTheValues) {
   says(refusal([](Problem& p) { p.args.log_sum_exp.shape[2] = 4; }), "[batch, heads, q_len]");
   says(refusal([](Problem& p) { p.args.scale = -1; }), "a scale of -1");
   says(refusal([](Problem& p) { p.args.softcap = -1; }), "a softcap of -1");
+  says(refusal([](Problem& p) { p.args.alibi_slopes = TensorView::contiguous(p.sums.data(), DType::kF32, {3}); }),
+       "alibi_slopes is f32 [3]");
   says(refusal([](Problem& p) { p.args.window_right = -3; }), "a window of -1 keys before a query and -3 behind it");
   says(refusal([](Problem& p) { p.args.d_q.data = nullptr; }), "null");
 }

@@ -443,6 +443,79 @@ TEST(Attention, ASoftcapThatIsNotAboveZeroIsRefused) {
   }
 }
 
+// Scores are 0 beside the slopes: the weights are those of the distances alone.
+TEST(Attention, SlopesWeighByDistance) {
+  for (const auto& [q_len, k_len, causal] : {std::tuple{6, 9, true}, {6, 9, false}, {9, 4, false}}) {
+    Problem problem(q_len, k_len, false, causal);
+    problem.args.scale = 1e-30;
+    std::vector<float> slopes = {0.5f, 0.0f, -0.25f, 2.0f};
+    problem.args.alibi_slopes = TensorView::contiguous(slopes.data(), DType::kF32, {4});
+    ASSERT_TRUE(attention(problem.args, Stream::cpu()).ok());
+    for (int h = 0; h < 4; ++h) {
+      for (int i = 0; i < q_len; ++i) {
+        const double slope = slopes[static_cast<std::size_t>(h)];
+        double sum = 0;
+        for (int j = 0; j < k_len; ++j) {
+          const int distance = i + k_len - q_len - j;
+          if (!causal || distance >= 0) sum += std::exp(-slope * std::abs(distance));
+        }
+        EXPECT_NEAR(problem.sums[static_cast<std::size_t>(h * q_len + i)], std::log(sum), 1e-5) << h << " " << i;
+      }
+    }
+  }
+}
+
+// What a kernel gives that reads other slopes than those of the call, or sees keys elsewhere.
+std::string judged_with_slopes(const std::string& words, const std::function<void(std::vector<double>&)>& change) {
+  const ops::Operator& op = **ops::find_operator("attention");
+  const auto bound = [&](const std::string& more) {
+    return *op.bind(*record::parse_case("attention heads=4 kv_heads=2 q_len=50 k_len=70 dim=64 alibi=1 " + more));
+  };
+  const ops::Problem problem = bound("mask=causal");
+  const Operands before = make_operands(problem, kPacked, 4);
+  Operands after = make_operands(problem, kPacked, 4);
+  const std::size_t at = *problem.position("alibi_slopes");
+  const std::vector<double> right = before.all[at].values();
+  std::vector<double> wrong = right;
+  change(wrong);
+  after.all[at].assign(wrong);
+  const ops::Implementation& tiles = **ops::find_implementation(op, "cpu_tiles");
+  const Status status = tiles.run(bound(words), {after.views(), after.scalars}, Stream::cpu());
+  after.all[at].assign(right);
+  return status ? judge(op, problem, before, after, 4) : status.error().text();
+}
+
+TEST(Attention, SlopesThatAreWrongAreFound) {
+  const std::string causal = "mask=causal";
+  EXPECT_EQ(judged_with_slopes(causal, [](auto&) {}), "");
+  EXPECT_NE(judged_with_slopes(causal, [](auto& slopes) { slopes[2] = 0; }), "") << "one is left out";
+  EXPECT_NE(judged_with_slopes(causal, [](auto& slopes) { std::ranges::rotate(slopes, slopes.begin() + 1); }), "");
+  EXPECT_NE(judged_with_slopes(causal, [](auto& slopes) { slopes[1] = slopes[0]; }), "") << "one of k and v";
+  EXPECT_NE(judged_with_slopes(causal, [](auto& slopes) { slopes[0] = -slopes[0]; }), "") << "the other way";
+  EXPECT_NE(judged_with_slopes(causal,
+                               [](auto& slopes) {
+                                 for (double& one : slopes) one *= 0.125;
+                               }),
+            "")
+      << "scaled";
+  EXPECT_NE(judged_with_slopes(causal, [](auto& slopes) { slopes[3] *= 1.02; }), "");
+  EXPECT_NE(judged_with_slopes("mask=full", [](auto&) {}), "");
+}
+
+TEST(Attention, ASlopeThatIsNoNumberStaysWithItsHead) {
+  Problem problem(10, 14, false, true);
+  std::vector<float> slopes = {0.1f, std::numeric_limits<float>::quiet_NaN(), 0.1f, 0.1f};
+  problem.args.alibi_slopes = TensorView::contiguous(slopes.data(), DType::kF32, {4});
+  ASSERT_TRUE(attention(problem.args, Stream::cpu()).ok());
+  const std::vector<double> o = problem.o.values();
+  for (std::size_t h = 0; h < 4; ++h) {
+    for (std::size_t i = 0; i < 10; ++i) {
+      EXPECT_EQ(std::isnan(o[(i * 4 + h) * 64]), h == 1);
+      EXPECT_EQ(std::isnan(problem.sums[h * 10 + i]), h == 1);
+    }
+  }
+}
+
 TEST(Attention, CountsThePairsThatSeeEachOther) {
   for (const auto& [q_len, k_len] : {std::pair{7, 7}, {5, 19}, {19, 5}, {1, 6}, {6, 1}, {0, 4}, {4, 0}}) {
     for (int left = -1; left < 22; ++left) {
@@ -452,7 +525,7 @@ TEST(Attention, CountsThePairsThatSeeEachOther) {
         s.window = ops::attention::window_of(false, left, right, q_len, k_len);
         double pairs = 0;
         for (std::int64_t i = 0; i < q_len; ++i) {
-          const std::vector<std::int64_t> keys = ops::attention::keys_seen(s, {}, i);
+          const std::vector<std::int64_t> keys = ops::attention::keys_seen(s, {}, i).keys;
           const ops::attention::Range range = s.keys_of(i);
           pairs += static_cast<double>(keys.size());
           ASSERT_EQ(range.end - range.begin, static_cast<std::int64_t>(keys.size()));

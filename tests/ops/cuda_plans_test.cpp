@@ -814,6 +814,7 @@ TEST(AttentionPlan, RefusesWhatItCannotReadWithTheValues) {
   EXPECT_EQ(refusal("dim=64 v_dim=256"), "");
   EXPECT_THAT(refusal("dim=64 sinks=1"), HasSubstr("no build with sinks: sinks=1"));
   EXPECT_THAT(refusal("dim=64 softcap=1"), HasSubstr("no build with a softcap: softcap=1"));
+  EXPECT_THAT(refusal("dim=64 alibi=1"), HasSubstr("no build with slopes: alibi=1"));
   EXPECT_THAT(refusal("k_len=0"), HasSubstr("nothing to multiply: k_len=0"));
   EXPECT_THAT(refusal("q_len=1073741825"), HasSubstr("counted in 32 bits"));
   EXPECT_THAT(refusal("dim=64", {16, 8, 16, 16, 4}), HasSubstr("start on 16 bytes: k_align=8"));
@@ -859,6 +860,7 @@ TEST(AttentionBackwardPlan, RefusesWhatItCannotReadWithTheValues) {
   EXPECT_THAT(refusal("dim=128 v_dim=4"), HasSubstr("up to 128: dim=128 v_dim=4"));
   EXPECT_THAT(refusal("dim=64 sinks=1"), HasSubstr("no build with sinks: sinks=1"));
   EXPECT_THAT(refusal("dim=64 softcap=1"), HasSubstr("no build with a softcap: softcap=1"));
+  EXPECT_THAT(refusal("dim=64 alibi=1"), HasSubstr("no build with slopes: alibi=1"));
   EXPECT_THAT(refusal("k_len=0"), HasSubstr("nothing to multiply"));
   EXPECT_THAT(refusal("batch=20000"), HasSubstr("at most 65535 heads"));
 }

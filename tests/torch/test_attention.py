@@ -149,13 +149,16 @@ def test_a_window_beyond_all_keys_is_none_and_one_of_keys_before_is_a_causal_mas
 # ---- Sinks
 
 
-def formula(q, k, v, sinks=None, causal=False, window=(-1, -1), scale=None, softcap=None):
+def formula(q, k, v, sinks=None, causal=False, window=(-1, -1), scale=None, softcap=None, slopes=None):
     """The result and its log-sum-exp, written out for autograd: a sink is one more column of scores."""
     (_, length, heads, dim), keys = q.shape, k.shape[1]
     k, v = (x.repeat_interleave(heads // x.shape[2], 2) for x in (k, v))
     scores = torch.einsum("bihc,bjhc->bhij", q, k) * (dim**-0.5 if scale is None else scale)
     if softcap:
         scores = softcap * torch.tanh(scores / softcap)
+    if slopes is not None:
+        places = torch.arange(length, device=q.device)[:, None] + keys - length
+        scores = scores - slopes.view(-1, 1, 1) * (places - torch.arange(keys, device=q.device)).abs()
     scores = scores.masked_fill(~reference._seen(length, keys, causal, window, q.device), -torch.inf)
     if sinks is None:
         return torch.einsum("bhij,bjhc->bihc", scores.softmax(-1), v), scores.logsumexp(-1)
@@ -363,6 +366,98 @@ def test_a_softcap_of_documents_compiled_mapped_and_by_differences(on_cpu):
     torch.library.opcheck(ops.attention.default, (*halves, True, 0.5, True, -1, -1, None, 2.0))
     module = rt.Attention(causal=True, softcap=2.0)
     assert repr(module) == "Attention(causal=True, layout='bshd', softcap=2.0)" and torch.equal(module(*of), alone)
+
+
+# ---- Slopes (ALiBi)
+
+SLOPES = torch.tensor([0.5, 0.25, 0.0625, 0.0])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("softcap,sinks", [(None, False), (2.0, True)], ids=str)
+@pytest.mark.parametrize("causal,window", [(False, None), (True, None), (True, (20, 0)), (False, (9, 14))], ids=str)
+@pytest.mark.parametrize("lengths,heads,dim,v_dim", [((70, 133), (4, 2), 64, 64), ((40, 9), (4, 1), 64, 64), ((9, 40), (4, 4), 40, 24)], ids=str)
+def test_slopes(device, dtype, softcap, sinks, causal, window, lengths, heads, dim, v_dim):
+    leaves = list(heads_of(device, dtype, lengths, heads, dim, 2, v_dim))
+    if sinks:
+        leaves.append(SINKS.clone().to(device).requires_grad_())
+    given = {"sinks": leaves[3]} if sinks else {}
+    slopes = SLOPES.to(device)
+    out, lse = rt.attention(*leaves[:3], causal=causal, window=window, softcap=softcap, alibi_slopes=slopes, return_lse=True, **given)
+    grad = torch.randn_like(out)
+    found = (out, lse, *torch.autograd.grad(out, leaves, grad))
+    if lengths[0] > lengths[1] and (causal or window):  # rows without keys, of which the formula has NaN
+        empty = lengths[0] - lengths[1] - (0 if causal else window[1])
+        assert not out[:, :empty].any() and out[:, empty:].any(-1).all()
+        return
+    compare_with_formula(leaves, found, grad, causal=causal, window=window or (-1, -1), softcap=softcap, slopes=slopes.double())
+
+
+def test_the_comparison_finds_slopes_that_are_wrong(on_cpu):
+    q, k, v = (x.detach() for x in heads_of("cpu", torch.bfloat16))
+    grad = torch.randn_like(q)
+    for wrong in (None, SLOPES.roll(1), -SLOPES, SLOPES * 1.1):
+        given = [x.clone().requires_grad_() for x in (q, k, v)]
+        out, lse = rt.attention(*given, causal=True, alibi_slopes=wrong, return_lse=True)
+        with pytest.raises(AssertionError):
+            compare_with_formula((q, k, v), (out, lse, *torch.autograd.grad(out, given, grad)), grad, causal=True, slopes=SLOPES.double())
+    o, lse = ops.attention(q, k, v, True, None, False, -1, -1, None, 0.0, SLOPES)
+    stale = ops.attention_backward(grad, q, k, v, o, lse, True)  # without them
+    with pytest.raises(AssertionError):
+        compare_with_formula((q, k, v), (o, lse, *stale[:3]), grad, causal=True, slopes=SLOPES.double())
+
+
+def test_slopes_of_documents_compiled_mapped_and_by_differences(on_cpu):
+    leaves, of_queries, of_keys = packed("cpu", torch.bfloat16, "equal")
+    out = rt.varlen_attention(*leaves, of_queries, of_keys, causal=True, alibi_slopes=SLOPES)
+    grad = torch.randn_like(out)
+    found = torch.autograd.grad(out, leaves, grad)
+    rows = slice(*of_queries[2:4].tolist())
+    of = [x.detach()[None, rows].requires_grad_() for x in leaves]
+    alone = rt.attention(*of, causal=True, alibi_slopes=SLOPES)
+    assert torch.equal(alone[0], out[rows])
+    assert all(torch.equal(a[0], b[rows]) for a, b in zip(torch.autograd.grad(alone, of, grad[None, rows]), found, strict=True))
+    compiled = torch.compile(lambda *x: rt.attention(*x, causal=True, alibi_slopes=SLOPES), fullgraph=True, backend="aot_eager", dynamic=True)
+    out = compiled(*of)
+    assert torch.equal(out, alone)
+    eager = torch.autograd.grad(rt.attention(*of, causal=True, alibi_slopes=SLOPES), of, grad[None, rows])
+    assert all(torch.equal(a, b) for a, b in zip(torch.autograd.grad(out, of, grad[None, rows]), eager, strict=True))
+    mapped = torch.func.vmap(lambda *x: rt.attention(*x, causal=True, alibi_slopes=SLOPES))(*(x.detach()[None] for x in of))
+    assert torch.equal(mapped[0], alone)
+    q, k, v = (x.detach().double().requires_grad_() for x in heads_of("cpu", torch.float32, (3, 4), (4, 2), 3, 1))
+    for given in ({}, {"causal": True, "sinks": SINKS.double(), "softcap": 0.8}):
+        def call(q, k, v, given=given):
+            return rt.attention(q, k, v, alibi_slopes=SLOPES.double(), scale=0.7, **given)
+
+        assert torch.autograd.gradcheck(call, (q, k, v), check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(call, (q, k, v))
+    starts = torch.tensor([0, 2, 3], dtype=torch.int32)
+
+    def of_documents(q, k, v):
+        return rt.varlen_attention(q, k, v, starts, torch.tensor([0, 1, 4], dtype=torch.int32), causal=True, alibi_slopes=SLOPES.double())
+
+    assert torch.autograd.gradcheck(of_documents, tuple(x.detach()[0].requires_grad_() for x in (q, k, v)))
+    halves = tuple(x.detach() for x in of)
+    torch.library.opcheck(ops.attention.default, (*halves, True, 0.5, True, -1, -1, None, 0.0, SLOPES))
+    o, lse = ops.attention(*halves, True, 0.5, True, -1, -1, None, 0.0, SLOPES)
+    torch.library.opcheck(ops.attention_backward.default, (grad[None, rows], *halves, o, lse, True, 0.5, True, -1, -1, None, 0.0, SLOPES))
+    module = rt.Attention(causal=True, alibi_slopes=SLOPES.tolist())
+    assert repr(module) == "Attention(causal=True, layout='bshd', 4 alibi_slopes)" and torch.equal(module(*of), alone)
+    assert not module.state_dict() and rt.Attention(alibi_slopes=[1.0], device="meta").alibi_slopes.device.type == "meta"
+
+
+def test_slopes_have_no_gradient_and_are_checked(on_cpu):
+    q, k, v = heads_of("cpu", torch.bfloat16)
+    with pytest.raises(NotImplementedError, match="alibi_slopes has no gradient; call .detach"):
+        rt.attention(q, k, v, alibi_slopes=SLOPES.clone().requires_grad_())
+    with torch.no_grad():
+        assert torch.equal(rt.attention(q, k, v, alibi_slopes=SLOPES.clone().requires_grad_()), rt.attention(q, k, v, alibi_slopes=SLOPES.bfloat16()))
+    with pytest.raises(ValueError, match=r"alibi_slopes has shape \[3\]; give a contiguous vector of a number for each of the 4 heads"):
+        rt.attention(q, k, v, alibi_slopes=SLOPES[:3])
+    with pytest.raises(TypeError, match="alibi_slopes is torch.float64; give torch.float32"):
+        ops.attention(q, k, v, False, None, False, -1, -1, None, 0.0, SLOPES.double())
+    lone = rt.attention(q[:, :6], k[:, :2], v[:, :2], causal=True, alibi_slopes=SLOPES, return_lse=True)
+    assert not lone[0][:, :4].any() and (lone[1][..., :4] == -torch.inf).all()
 
 
 def wrong_ones(q, k, v):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, overload
 
 import torch
@@ -31,6 +31,7 @@ def attention(
     window: Window | None = ...,
     sinks: torch.Tensor | None = ...,
     softcap: float | None = ...,
+    alibi_slopes: torch.Tensor | None = ...,
 ) -> torch.Tensor: ...
 @overload
 def attention(
@@ -46,6 +47,7 @@ def attention(
     window: Window | None = ...,
     sinks: torch.Tensor | None = ...,
     softcap: float | None = ...,
+    alibi_slopes: torch.Tensor | None = ...,
 ) -> tuple[torch.Tensor, torch.Tensor]: ...
 def attention(
     q: torch.Tensor,
@@ -60,6 +62,7 @@ def attention(
     window: Window | None = None,
     sinks: torch.Tensor | None = None,
     softcap: float | None = None,
+    alibi_slopes: torch.Tensor | None = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """softmax(scale q k^T) v of every head, with scores and sums in float32 and one rounding of the result.
 
@@ -82,6 +85,8 @@ def attention(
     sinks          [heads]: a logit of each head beside the scores of each of its rows, not scaled, that takes part in the softmax's sum and has no
                    value, as in GPT-OSS. Float32 inside; its gradient has its own dtype. A row that sees no key is 0, and its log-sum-exp the sink
     softcap        softcap tanh(score / softcap) in place of a score, before masks and beside sinks, as in Gemma 2; None and 0: without
+    alibi_slopes   [heads]: query i of n has slope |i + m - n - j| taken off its score with key j of m, behind the softcap (ALiBi). Float32
+                   inside. They have no gradient: NotImplementedError for slopes that require one
 
     Tensors are read where they lie: any strides but within a head, so parts of a packed qkv and transposed views are not copied; elements of
     a head that are not adjacent, and expanded tensors, are a ValueError. The result lies in memory as [batch, length, heads, dim] in either
@@ -90,10 +95,10 @@ def attention(
     DTensors may be sharded along batch and heads (as many heads of q, and of k and v, in every shard; one head of k and v may be whole), and
     without causal and window q along its length. Other placements are a NotImplementedError.
     """
-    if has_torch_function_variadic(q, k, v, sinks):
+    if has_torch_function_variadic(q, k, v, sinks, alibi_slopes):
         traced: torch.Tensor | tuple[torch.Tensor, torch.Tensor] = handle_torch_function(
             attention,
-            (q, k, v, sinks),
+            (q, k, v, sinks, alibi_slopes),
             q,
             k,
             v,
@@ -105,6 +110,7 @@ def attention(
             window=window,
             sinks=sinks,
             softcap=softcap,
+            alibi_slopes=alibi_slopes,
         )
         return traced
     if layout not in ("bshd", "bhsd"):
@@ -115,21 +121,28 @@ def attention(
             raise ValueError(f"attention: the shapes are {shapes}; give [batch, heads, length, dim]")
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
     left, right = window_ends(window, "attention")
-    if any(is_dtensor(x) for x in (q, k, v, sinks)):
+    if any(is_dtensor(x) for x in (q, k, v, sinks, alibi_slopes)):
+        _no_shards(alibi_slopes, "attention")
         refusal = attention_refusal(q, k, v, causal, (left, right), sinks)
         if refusal is not None:
             raise NotImplementedError(f"attention: {refusal}; redistribute them first: whole, or along batch or heads")
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
-    o, lse = _attention(q, k, v, causal, scale, deterministic, left, right, _of_sums(sinks, q), softcap or 0.0)
+    of_heads = _of_sums(sinks, q), softcap or 0.0, _of_sums(alibi_slopes, q)
+    o, lse = _attention(q, k, v, causal, scale, deterministic, left, right, *of_heads)
     if layout == "bhsd":
         o = o.transpose(1, 2)
     return (o, lse) if return_lse else o
 
 
-def _of_sums(sinks: torch.Tensor | None, q: torch.Tensor) -> torch.Tensor | None:
+def _no_shards(slopes: torch.Tensor | None, name: str) -> None:
+    if slopes is not None:
+        raise NotImplementedError(f"{name}: alibi_slopes beside DTensors; call it with the heads of each rank")
+
+
+def _of_sums(of_heads: torch.Tensor | None, q: torch.Tensor) -> torch.Tensor | None:
     """As the operator takes it, in the dtype of the log-sum-exp."""
-    return None if sinks is None else sinks.to(torch.float64 if q.dtype == torch.float64 else torch.float32).contiguous()
+    return None if of_heads is None else of_heads.to(torch.float64 if q.dtype == torch.float64 else torch.float32).contiguous()
 
 
 def window_ends(window: Window | None, name: str) -> tuple[int, int]:
@@ -157,6 +170,7 @@ def varlen_attention(
     window: Window | None = ...,
     sinks: torch.Tensor | None = ...,
     softcap: float | None = ...,
+    alibi_slopes: torch.Tensor | None = ...,
 ) -> torch.Tensor: ...
 @overload
 def varlen_attention(
@@ -173,6 +187,7 @@ def varlen_attention(
     window: Window | None = ...,
     sinks: torch.Tensor | None = ...,
     softcap: float | None = ...,
+    alibi_slopes: torch.Tensor | None = ...,
 ) -> tuple[torch.Tensor, torch.Tensor]: ...
 def varlen_attention(
     q: torch.Tensor,
@@ -188,6 +203,7 @@ def varlen_attention(
     window: Window | None = None,
     sinks: torch.Tensor | None = None,
     softcap: float | None = None,
+    alibi_slopes: torch.Tensor | None = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """``attention`` of documents that lie behind each other: queries see keys of their own document alone.
 
@@ -198,17 +214,17 @@ def varlen_attention(
                    may be empty and of other lengths than their keys; queries before the first and behind the last one are 0
     cu_seqlens_k   the same of the keys
     causal, window  of every document by its own lengths: its last query is at its last key
-    sinks, softcap  as of ``attention``
+    sinks, softcap, alibi_slopes  as of ``attention``; distances are those within a document
     return_lse     the log-sum-exp is [heads, tokens]
 
     The offsets are never read by the host of a GPU, and longest lengths need not be given: calls do not wait for the device, and a CUDA graph
     takes other offsets in the same memory. Offsets that fall or leave the tokens are a ValueError on the CPU; a GPU takes the nearest that are
     possible. DTensors may be sharded along heads.
     """
-    if has_torch_function_variadic(q, k, v, sinks):
+    if has_torch_function_variadic(q, k, v, sinks, alibi_slopes):
         traced: torch.Tensor | tuple[torch.Tensor, torch.Tensor] = handle_torch_function(
             varlen_attention,
-            (q, k, v, sinks),
+            (q, k, v, sinks, alibi_slopes),
             q,
             k,
             v,
@@ -221,20 +237,27 @@ def varlen_attention(
             window=window,
             sinks=sinks,
             softcap=softcap,
+            alibi_slopes=alibi_slopes,
         )
         return traced
     left, right = window_ends(window, "varlen_attention")
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
-    o, lse = _varlen_attention(q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale, deterministic, left, right, _of_sums(sinks, q), softcap or 0.0)
+    if any(is_dtensor(x) for x in (q, k, v, sinks, alibi_slopes)):
+        _no_shards(alibi_slopes, "varlen_attention")
+    of_heads = _of_sums(sinks, q), softcap or 0.0, _of_sums(alibi_slopes, q)
+    o, lse = _varlen_attention(q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale, deterministic, left, right, *of_heads)
     return (o, lse) if return_lse else o
 
 
 class Attention(torch.nn.Module):
     """``attention`` with its settings; without sinks there are no parameters.
 
-    sinks  the number of heads of q: a parameter ``sinks`` of that many, 0 at first
+    sinks         the number of heads of q: a parameter ``sinks`` of that many, 0 at first
+    alibi_slopes  a number for each head of q: a buffer ``alibi_slopes``, in float32 and not in the state dict
     """
+
+    alibi_slopes: torch.Tensor | None
 
     def __init__(
         self,
@@ -246,6 +269,7 @@ class Attention(torch.nn.Module):
         window: Window | None = None,
         sinks: int | None = None,
         softcap: float | None = None,
+        alibi_slopes: Sequence[float] | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -256,6 +280,8 @@ class Attention(torch.nn.Module):
         self.causal, self.scale, self.deterministic, self.window = causal, scale, deterministic, window
         self.layout: Layout = layout
         self.softcap = softcap
+        slopes = None if alibi_slopes is None else torch.tensor(alibi_slopes, dtype=torch.float32, device=device)
+        self.register_buffer("alibi_slopes", slopes, persistent=False)
         self.sinks = None if sinks is None else torch.nn.Parameter(torch.zeros(sinks, device=device, dtype=dtype))
 
     def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -270,6 +296,7 @@ class Attention(torch.nn.Module):
             window=self.window,
             sinks=self.sinks,
             softcap=self.softcap,
+            alibi_slopes=self.alibi_slopes,
         )
 
     def extra_repr(self) -> str:
@@ -277,4 +304,5 @@ class Attention(torch.nn.Module):
         sinks = None if self.sinks is None else len(self.sinks)
         given = (("scale", self.scale), ("deterministic", self.deterministic), ("window", self.window), ("sinks", sinks), ("softcap", self.softcap))
         words += [f"{name}={value}" for name, value in given if value is not None]
+        words += [] if self.alibi_slopes is None else [f"{len(self.alibi_slopes)} alibi_slopes"]
         return ", ".join(words)

@@ -31,10 +31,11 @@ enum Param : std::size_t {
   kVDim,
   kSinks,
   kSoftcap,
+  kAlibi,
   kParamCount
 };
-// Positions among the operands; behind these the offsets of packed documents and the sinks, where a case has any, and
-// the outputs.
+// Positions among the operands; behind these the offsets of packed documents, the sinks and the slopes, where a case
+// has any, and the outputs.
 enum OperandAt : std::size_t { kQ, kK, kV };
 
 inline constexpr DType kDtypes[] = {DType::kBf16, DType::kF16};  // by the value of `dtype`
@@ -57,7 +58,7 @@ struct Shape {
   Window window;               // a causal mask is a right of 0
   double scale = 1;            // of a score, where a call is at hand
   std::int64_t documents = 0;  // packed in one sequence; 0: it is one
-  bool sinks = false, softcap = false;
+  bool sinks = false, softcap = false, alibi = false;
   double cap = 0;  // of scores, where a call is at hand; 0: none
 
   [[nodiscard]] std::int64_t kv_head(std::int64_t head) const { return head / (heads / kv_heads); }
@@ -92,6 +93,7 @@ inline Shape shape_of(const Problem& problem) {
   s.documents = v[kDocuments];
   s.sinks = v[kSinks] == 1;
   s.softcap = v[kSoftcap] == 1;
+  s.alibi = v[kAlibi] == 1;
   return s;
 }
 
@@ -129,7 +131,8 @@ Status check_window(std::string_view where, std::int64_t left, std::int64_t righ
 Status check_documents(std::string_view where, std::int64_t documents, std::int64_t batch);
 Status check_offsets(std::string_view op, const TensorView& q_offsets, const TensorView& k_offsets, std::int64_t batch);
 void add_offsets(Problem& problem);  // operands, where the case has documents
-Status check_sinks(std::string_view op, const TensorView& sinks, std::int64_t heads);
+// Of a vector with a number for each head, where there is one: sinks, slopes.
+Status check_of_heads(std::string_view op, std::string_view name, const TensorView& view, std::int64_t heads);
 // The parameters of a mask, one way to write each: a right of 0 is a causal mask. Lengths are there already.
 void set_mask(Call& call, bool causal, std::int64_t left, std::int64_t right);
 // The sizes of a case, of its inputs.
@@ -145,6 +148,7 @@ Result<Problem> bind_sizes(std::string_view op, std::span<const record::ParamInf
 // Scales up to `most` times the usual one, and the softcap where the case has one; those of a call, and its parameter.
 void add_scalars(Problem& problem, double most);
 void set_scalars(Call& call, std::optional<double> scale, double softcap);
+OperandSpec slopes_operand(const Shape& shape);  // of a case that has them
 // v_dim as it is, for launch plans.
 void plan_values(const Problem& problem, std::span<const TensorView> operands,
                  std::map<std::string, std::int64_t>& facts);
@@ -152,8 +156,12 @@ bool excuses(const Problem& problem, numerics::Family family);
 // Pairs of a query and a key that it sees; of packed documents as if they were of one length.
 double visible_pairs(const Shape& shape);
 
-// The keys that a query sees, for references alone.
-std::vector<std::int64_t> keys_seen(const Shape& shape, const Documents& documents, std::int64_t query);
+// The keys that a query sees, and its place among them, for references alone.
+struct Seen {
+  std::vector<std::int64_t> keys;
+  std::int64_t place = 0;
+};
+Seen keys_seen(const Shape& shape, const Documents& documents, std::int64_t query);
 Result<Call> make_call(const Args& args);
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
 std::shared_ptr<const DeviceCheck> device_check();
@@ -161,13 +169,14 @@ Refusal no_wgmma(const DeviceInfo& device);  // of the kernels for Hopper, forwa
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
-// Words of cases in a window, of packed documents, of values of another size than keys, with sinks, and with a
-// softcap, to check forward and backward by.
+// Words of cases in a window, of packed documents, of values of another size than keys, with sinks, with a softcap, and
+// with slopes, to check forward and backward by.
 std::span<const std::string_view> window_cases();
 std::span<const std::string_view> document_cases();
 std::span<const std::string_view> value_cases();
 std::span<const std::string_view> head_cases();  // forward
 std::span<const std::string_view> sink_cases();
 std::span<const std::string_view> softcap_cases();
+std::span<const std::string_view> alibi_cases();
 
 }  // namespace ridge::ops::attention

@@ -33,6 +33,7 @@ std::vector<record::Case> check_cases() {
   for (const std::string_view words : head_cases()) cases.push_back(make_case(words));
   for (const std::string_view words : sink_cases()) cases.push_back(make_case(words));
   for (const std::string_view words : softcap_cases()) cases.push_back(make_case(words));
+  for (const std::string_view words : alibi_cases()) cases.push_back(make_case(words));
   return cases;
 }
 
@@ -150,6 +151,17 @@ std::span<const std::string_view> softcap_cases() {
       "heads=4 kv_heads=2 q_len=140 k_len=140 dim=128 mask=causal keys_left=33 softcap=1 sinks=1",
       "heads=4 kv_heads=2 q_len=200 k_len=150 dim=64 mask=causal documents=5 softcap=1",
       "heads=3 kv_heads=1 q_len=20 k_len=13 dim=24 v_dim=40 mask=causal softcap=1"};
+  return kWords;
+}
+
+// Under every mask, behind a softcap, beside sinks, of more queries than keys, and of keys that fill no vector.
+std::span<const std::string_view> alibi_cases() {
+  static constexpr std::string_view kWords[] = {
+      "batch=2 heads=4 kv_heads=2 q_len=140 k_len=140 dim=64 mask=causal alibi=1",
+      "heads=2 kv_heads=1 q_len=70 k_len=33 dim=256 dtype=f16 alibi=1",
+      "heads=4 kv_heads=2 q_len=140 k_len=140 dim=128 mask=causal keys_left=33 softcap=1 sinks=1 alibi=1",
+      "heads=4 kv_heads=2 q_len=200 k_len=150 dim=64 mask=causal documents=5 alibi=1",
+      "heads=3 kv_heads=1 q_len=20 k_len=13 dim=24 v_dim=40 alibi=1"};
   return kWords;
 }
 

@@ -13,6 +13,10 @@
 // that
 //           below. It is a scalar of the call, as the scale is; 0: without.
 //
+// ALiBi     With `alibi_slopes`, f32 [heads], slope |i + d - j| of a head is taken off each score behind the softcap,
+//           and s[i,j] stands for that below; of packed documents by the places in a document. A slope is no weight:
+//           it has no gradient.
+//
 // Packed    With q_offsets and k_offsets, i32 [documents + 1] on the device, a batch of one sequence is documents
 // behind
 //           each other: queries q_offsets[n] .. q_offsets[n + 1] see keys of k_offsets[n] .. k_offsets[n + 1] alone, by
@@ -37,11 +41,13 @@
 //           may be 0, and weights below those of the dtype have its smallest step. |L - exact| <= e[i] + 2^-20 + 4 u
 //           |L|. Scores of thousands and more are outside the model: their rounding alone changes a weight by more
 //           than itself. A sink is one more s[i,j] here, in e where its weight is at least 2^-126. With a softcap e[i]
-//           has 2^-20 c besides, and S is of the scores before it.
+//           has 2^-20 c besides, and S is of the scores before it. With slopes S is of the scores before they are
+//           taken off, whose 2^-20 max |s| covers them.
 // NaN, Inf  A row with a score of NaN or +infinity is NaN, its log-sum-exp too; one whose scores are all -infinity is
 // as one
 //           that sees no key (a softcap makes c of infinity, and -c of -infinity, first). With a sink of NaN or
-//           +infinity so is every row of its head that sees a key. Every other row, and every other head, keeps its
+//           +infinity so is every row of its head that sees a key; a slope that is not finite makes scores NaN or
+//           infinite. Every other row, and every other head, keeps its
 //           values; but a weight of zero times an infinite or NaN v may be NaN in rows that see keys of the same 128,
 //           of a matrix-unit kernel, and in rows whose window, or document, ends within 320 keys of it.
 // Same bits Always, whatever the number of threads.
@@ -80,6 +86,7 @@ struct AttentionArgs {
   TensorView q_offsets, k_offsets;                   // of packed documents; rank 0: there are none
   TensorView sinks;                                  // f32 [heads]; rank 0: there are none
   double softcap = 0;                                // of the scores; 0: none
+  TensorView alibi_slopes;                           // f32 [heads]; rank 0: there are none
 };
 
 Status attention(const AttentionArgs& args, const Stream& stream);

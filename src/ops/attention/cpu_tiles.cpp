@@ -26,7 +26,7 @@ const void* row_of(const TensorView& view, std::int64_t b, std::int64_t i, std::
 }
 
 struct Operands {
-  TensorView q, k, v, o, log_sum_exp, sinks;
+  TensorView q, k, v, o, log_sum_exp, sinks, slopes;
 };
 
 // The memory of one thread.
@@ -51,6 +51,7 @@ class Worker {
 
   void run(const Sequence& in, std::int64_t h, std::int64_t first) {
     const std::int64_t rows = std::min(kTileRows, in.shape.q_len - first);
+    tile_.slope = s_.alibi ? static_cast<const float*>(operands_.slopes.data)[h] : 0.0f;
     for (std::int64_t r = 0; r < rows; ++r) {
       float* const q = tile_.q + r * tile_.dim;
       numerics::to_float(s_.dtype, row_of(operands_.q, in.batch, in.first_query + first + r, h), q, s_.dim);
@@ -66,6 +67,7 @@ class Worker {
         const Range seen = in.shape.keys_of(first + r);
         tile_.begin[r] = std::clamp<std::int64_t>(seen.begin - key, 0, kTileKeys);
         tile_.end[r] = std::clamp<std::int64_t>(seen.end - key, 0, kTileKeys);
+        tile_.place[r] = in.shape.place(first + r) - key;
       }
       step_(tile_, rows);
     }
@@ -125,7 +127,8 @@ Status run(const Problem& problem, const Arguments& operands, const Stream& stre
                        operands[kV],
                        operand(problem, operands.operands, "o"),
                        operand(problem, operands.operands, "log_sum_exp"),
-                       operand(problem, operands.operands, "sinks")};
+                       operand(problem, operands.operands, "sinks"),
+                       operand(problem, operands.operands, "alibi_slopes")};
   const int threads = static_cast<int>(std::clamp<std::int64_t>(stream.threads, 1, count));
   device::cpu::thread_pool().run(threads, [&](int thread) {
     Worker worker(s, views);

@@ -194,6 +194,9 @@ reason = "the kernel has no build with sinks"
 expression = "softcap == 0"
 reason = "the kernel has no build with a softcap"
 [[needs]]
+expression = "alibi == 0"
+reason = "the kernel has no build with slopes"
+[[needs]]
 expression = "min(q_align, k_align, v_align, o_align) >= 16"
 reason = "the copy engine needs rows of q, k, v and o that start on 16 bytes"
 [[needs]]

@@ -73,6 +73,7 @@ std::optional<std::string> refused_by_check(const Problem& problem) {
   const Shape s = shape_of(problem);
   if (s.sinks) return "the check on a GPU knows no sinks";
   if (s.softcap) return "the check on a GPU knows no softcap";
+  if (s.alibi) return "the check on a GPU knows no slopes";
   return std::nullopt;
 }
 

@@ -79,10 +79,10 @@ Status check_inputs(std::string_view op, const TensorView& q, const TensorView& 
   return ok_status();
 }
 
-Status check_sinks(std::string_view op, const TensorView& sinks, std::int64_t heads) {
-  if (sinks.rank == 0) return ok_status();
-  RIDGE_CHECK_OK(check_layout(op, "sinks", sinks, 1, "give a contiguous vector"));
-  return check_shape(op, "sinks", sinks, DType::kF32, {&heads, 1}, "give f32 [heads], the heads of q");
+Status check_of_heads(std::string_view op, std::string_view name, const TensorView& view, std::int64_t heads) {
+  if (view.rank == 0) return ok_status();
+  RIDGE_CHECK_OK(check_layout(op, name, view, 1, "give a contiguous vector"));
+  return check_shape(op, name, view, DType::kF32, {&heads, 1}, "give f32 [heads], the heads of q");
 }
 
 // Rows of q with the dim of v: o and its gradient.
@@ -116,7 +116,8 @@ std::vector<record::ParamInfo> params() {
           {"documents", "0", "packed in a batch of one sequence, by offsets; 0: the sequence is one", {}},
           {"v_dim", "0", "of a head of v and o; 0: dim", {}},
           record::flag_param("sinks", "1: a logit of each head beside its scores"),
-          record::flag_param("softcap", "1: cap tanh(score / cap) in place of a score")};
+          record::flag_param("softcap", "1: cap tanh(score / cap) in place of a score"),
+          record::flag_param("alibi", "1: a slope of each head, times the distance of query and key, off its scores")};
 }
 
 Result<Problem> bind_sizes(std::string_view op, std::span<const record::ParamInfo> params,
@@ -137,6 +138,10 @@ void add_scalars(Problem& problem, double most) {
   const double usual = usual_scale(s.dim);
   problem.scalars = {{"scale", "of the scores", record::Scalar::f64(usual), usual / 4, most * usual}};
   if (s.softcap) problem.scalars.push_back({"cap", "of the scores", record::Scalar::f64(30), 1, 60});
+}
+
+OperandSpec slopes_operand(const Shape& s) {
+  return {"alibi_slopes", DType::kF32, {s.heads}, false, false, {Fill::Rule::kUniform, 0, 0.25}};
 }
 
 void set_scalars(Call& call, std::optional<double> scale, double softcap) {
@@ -161,14 +166,15 @@ Status check_args(const Args& args) {
   RIDGE_CHECK_OK(check_inputs("attention", args.q, args.k, args.v, args.log_sum_exp, args.scale, args.softcap));
   RIDGE_CHECK_OK(check_window("attention", args.window_left, args.window_right));
   RIDGE_CHECK_OK(check_offsets("attention", args.q_offsets, args.k_offsets, args.q.shape[0]));
-  RIDGE_CHECK_OK(check_sinks("attention", args.sinks, args.q.shape[2]));
+  RIDGE_CHECK_OK(check_of_heads("attention", "sinks", args.sinks, args.q.shape[2]));
+  RIDGE_CHECK_OK(check_of_heads("attention", "alibi_slopes", args.alibi_slopes, args.q.shape[2]));
   RIDGE_CHECK_OK(check_rows("attention", "o", args.o, args.q, args.v));
   const NamedView named_q{"q", &args.q}, named_k{"k", &args.k}, named_v{"v", &args.v},
       sum{"log_sum_exp", &args.log_sum_exp}, q_offsets{"q_offsets", &args.q_offsets},
-      k_offsets{"k_offsets", &args.k_offsets}, sinks{"sinks", &args.sinks};
+      k_offsets{"k_offsets", &args.k_offsets}, sinks{"sinks", &args.sinks}, slopes{"alibi_slopes", &args.alibi_slopes};
   RIDGE_CHECK_OK(
-      check_apart("attention", {"o", &args.o}, {named_q, named_k, named_v, q_offsets, k_offsets, sinks, sum}));
-  return check_apart("attention", sum, {named_q, named_k, named_v, q_offsets, k_offsets, sinks});
+      check_apart("attention", {"o", &args.o}, {named_q, named_k, named_v, q_offsets, k_offsets, sinks, slopes, sum}));
+  return check_apart("attention", sum, {named_q, named_k, named_v, q_offsets, k_offsets, sinks, slopes});
 }
 
 Result<Problem> bind(const record::Case& requested) {
@@ -179,6 +185,7 @@ Result<Problem> bind(const record::Case& requested) {
                       {"v", s.dtype, {s.batch, s.k_len, s.kv_heads, s.v_dim}, false, false}};
   add_offsets(problem);
   if (s.sinks) problem.operands.push_back({"sinks", DType::kF32, {s.heads}});
+  if (s.alibi) problem.operands.push_back(slopes_operand(s));
   problem.operands.push_back({"o", s.dtype, {s.batch, s.q_len, s.heads, s.v_dim}, true, false});
   problem.operands.push_back({"log_sum_exp", DType::kF32, {s.batch, s.heads, s.q_len}, true, false});
   add_scalars(problem, 2);
@@ -217,6 +224,7 @@ Result<Call> backward_call(const Problem& problem, const Arguments& forward, std
     args.sinks = forward[*sinks];
     args.d_sinks = grad_inputs[*sinks];
   }
+  args.alibi_slopes = operand(problem, forward.operands, "alibi_slopes");
   args.causal = problem.values[kMask] == 1;
   args.window_left = problem.values[kKeysLeft] - 1;
   args.window_right = problem.values[kKeysRight] - 1;
@@ -236,8 +244,9 @@ Result<Call> make_call(const Args& args) {
   set_mask(call, args.causal, args.window_left, args.window_right);
   call.values[kDocuments] = args.q_offsets.rank == 0 ? 0 : args.q_offsets.shape[0] - 1;
   call.values[kSinks] = args.sinks.rank == 0 ? 0 : 1;
-  for (const TensorView* view :
-       {&args.q, &args.k, &args.v, &args.q_offsets, &args.k_offsets, &args.sinks, &args.o, &args.log_sum_exp}) {
+  call.values[kAlibi] = args.alibi_slopes.rank == 0 ? 0 : 1;
+  for (const TensorView* view : {&args.q, &args.k, &args.v, &args.q_offsets, &args.k_offsets, &args.sinks,
+                                 &args.alibi_slopes, &args.o, &args.log_sum_exp}) {
     if (view->rank != 0) call.operands.push_back(*view);
   }
   set_scalars(call, args.scale, args.softcap);
@@ -266,8 +275,9 @@ Operator describe() {
   op.vary = vary;
   op.excuses = excuses;
   op.plan_values = plan_values;
-  op.backward = Backward{
-      "attention_backward", {"q", "k", "v", "q_offsets", "k_offsets", "sinks", "o", "log_sum_exp"}, backward_call};
+  op.backward = Backward{"attention_backward",
+                         {"q", "k", "v", "q_offsets", "k_offsets", "sinks", "alibi_slopes", "o", "log_sum_exp"},
+                         backward_call};
   return op;
 }
 

@@ -33,11 +33,16 @@ struct Row {
   double score_variance = 0;  // of the ideal kernel's worst score
 };
 
-// A head without a sink has one of -infinity.
-Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, std::vector<std::int64_t> keys, double sink,
+// What a head adds to its rows: without a sink one of -infinity, without a slope one of 0.
+struct Head {
+  double sink = -kInfinity, slope = 0;
+};
+
+Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, Seen seen, const Head& head,
            const Shape& s) {
+  const double sink = head.sink;
   Row row;
-  row.keys = std::move(keys);
+  row.keys = std::move(seen.keys);
   double most = -kInfinity, magnitude = 0, largest = 0;
   bool broken = false;
   for (const std::int64_t j : row.keys) {
@@ -49,7 +54,8 @@ Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, std::
       square += q[c] * q[c] * key[c] * key[c];
     }
     const double tangent = s.cap == 0 ? 0.0 : std::tanh(sum * s.scale / s.cap);
-    const double score = s.cap == 0 ? sum * s.scale : s.cap * tangent;
+    const double off = s.alibi ? head.slope * static_cast<double>(std::abs(seen.place - j)) : 0.0;
+    const double score = (s.cap == 0 ? sum * s.scale : s.cap * tangent) - off;
     row.weights.push_back(score);
     broken = broken || std::isnan(score) || score == kInfinity;
     most = std::max(most, score);
@@ -61,7 +67,7 @@ Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, std::
     // near 1.
     const double slope = s.scale * (1 - tangent * tangent);
     const double variance = numerics::ideal_square_error(dot, sum, square) * slope * slope +
-                            kU * kU * (score * score * 2 + s.cap * s.cap * 4) / 3;
+                            kU * kU * (score * score * 2 + s.cap * s.cap * 4 + off * off * 2) / 3;
     row.score_variance = std::max(row.score_variance, variance);
   }
   const bool empty = !broken && most == -kInfinity;
@@ -130,10 +136,21 @@ void append_output_row(const Shape& s, const Row& row, const Rows& v, std::int64
   }
 }
 
+std::vector<Head> heads_of(const Problem& problem, const Arguments& operands, const Shape& s) {
+  std::vector<Head> heads(static_cast<std::size_t>(s.heads));
+  const auto take = [&](const char* name, double Head::*to) {
+    const std::vector<double> values = numerics::to_doubles(operand(problem, operands, name));
+    for (std::size_t h = 0; h < heads.size(); ++h) heads[h].*to = values[h];
+  };
+  if (s.sinks) take("sinks", &Head::sink);
+  if (s.alibi) take("alibi_slopes", &Head::slope);
+  return heads;
+}
+
 }  // namespace
 
 // By the contract's inequality, key by key.
-std::vector<std::int64_t> keys_seen(const Shape& s, const Documents& documents, std::int64_t query) {
+Seen keys_seen(const Shape& s, const Documents& documents, std::int64_t query) {
   std::int64_t q_end = s.q_len, k_begin = 0, k_end = s.k_len;
   if (s.documents > 0) {
     k_end = 0;  // of no document
@@ -143,13 +160,13 @@ std::vector<std::int64_t> keys_seen(const Shape& s, const Documents& documents, 
     }
   }
   const std::int64_t place = query + k_end - q_end;
-  std::vector<std::int64_t> keys;
+  Seen seen{{}, place};
   for (std::int64_t j = k_begin; j < k_end; ++j) {
     if (s.window.left >= 0 && j < place - s.window.left) continue;
     if (s.window.right >= 0 && j > place + s.window.right) continue;
-    keys.push_back(j);
+    seen.keys.push_back(j);
   }
-  return keys;
+  return seen;
 }
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& operands) {
@@ -158,16 +175,15 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
   const Rows q{numerics::to_doubles(operands[kQ]), s.q_len, s.heads, s.dim};
   const Rows k{numerics::to_doubles(operands[kK]), s.k_len, s.kv_heads, s.dim};
   const Rows v{numerics::to_doubles(operands[kV]), s.k_len, s.kv_heads, s.v_dim};
-  std::vector<double> sinks(static_cast<std::size_t>(s.heads), -kInfinity);
-  if (s.sinks) sinks = numerics::to_doubles(operand(problem, operands, "sinks"));
+  const std::vector<Head> heads = heads_of(problem, operands, s);
   std::vector<ReferenceOutput> outputs(2);
   std::vector<Row> rows;  // of a batch element, by query and head
   for (std::int64_t b = 0; b < s.batch; ++b) {
     rows.clear();
     for (std::int64_t i = 0; i < s.q_len; ++i) {
       for (std::int64_t h = 0; h < s.heads; ++h) {
-        const double sink = sinks[static_cast<std::size_t>(h)];
-        rows.push_back(row_of(q.at(b, i, h), k, b, s.kv_head(h), keys_seen(s, documents, i), sink, s));
+        const Head& head = heads[static_cast<std::size_t>(h)];
+        rows.push_back(row_of(q.at(b, i, h), k, b, s.kv_head(h), keys_seen(s, documents, i), head, s));
         append_output_row(s, rows.back(), v, b, s.kv_head(h), outputs[0]);
       }
     }

@@ -62,7 +62,7 @@ std::vector<record::Case> check_cases() {
   for (const char* words : kSmallerHeads) cases.push_back(make_case(words));
   for (const char* words : kWideHeads) cases.push_back(make_case(words));
   for (const auto& words : {attention::window_cases(), attention::document_cases(), attention::value_cases(),
-                            attention::sink_cases(), attention::softcap_cases()}) {
+                            attention::sink_cases(), attention::softcap_cases(), attention::alibi_cases()}) {
     for (std::size_t i = 0; i < words.size(); ++i) {
       cases.push_back(make_case(fmt::format("{} deterministic={}", words[i], i / 2 % 2)));
     }

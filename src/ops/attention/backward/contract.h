@@ -9,7 +9,8 @@
 //
 //   dsink[h] = -sum exp(sink[h] - L[i]) D[i]      over the rows i of that head, of all sequences
 //
-// With a softcap c, s[i,j] is c tanh of the scaled product over c, and ds[i,j] has the factor 1 - (s[i,j] / c)^2.
+// With a softcap c, s[i,j] is c t with t the tanh of the scaled product over c, and ds[i,j] has the factor 1 - t^2.
+// With slopes, slope |i + d - j| is taken off s[i,j] behind that, as attention does; they have no gradient.
 //
 // Shapes    q, d_q [batch, q_len, heads, dim]; o, d_o [batch, q_len, heads, v_dim]; k, d_k [batch, k_len, kv_heads,
 //           dim]; v, d_v [batch, k_len, kv_heads, v_dim]; log_sum_exp [batch, heads, q_len]. Heads, lengths, dim and
@@ -64,6 +65,7 @@ struct AttentionBackwardArgs {
   TensorView sinks;                                  // as the forward had them
   TensorView d_sinks;                                // written, where there are sinks
   double softcap = 0;                                // as the forward had it
+  TensorView alibi_slopes;                           // as the forward had them
 };
 
 Status attention_backward(const AttentionBackwardArgs& args, const Stream& stream);

@@ -30,7 +30,7 @@ void* row_of(const TensorView& view, std::int64_t b, std::int64_t i, std::int64_
 }
 
 struct Operands {
-  TensorView q, k, v, o, log_sum_exp, d_o, d_q, d_k, d_v, sinks, d_sinks;
+  TensorView q, k, v, o, log_sum_exp, d_o, d_q, d_k, d_v, sinks, d_sinks, slopes;
 };
 
 // The memory of one thread.
@@ -129,6 +129,7 @@ class Worker {
       const Range seen = in.shape.keys_of(query + r);
       tile_.begin[r] = std::clamp<std::int64_t>(seen.begin - key, 0, kTileKeys);
       tile_.end[r] = std::clamp<std::int64_t>(seen.end - key, 0, kTileKeys);
+      tile_.place[r] = in.shape.place(query + r) - key;
     }
   }
 
@@ -153,6 +154,7 @@ class Worker {
   }
 
   void load_queries(const Sequence& in, std::int64_t h, std::int64_t first, std::int64_t rows) {
+    tile_.slope = s_.alibi ? static_cast<const float*>(operands_.slopes.data)[h] : 0.0f;
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::int64_t b = in.batch, query = in.first_query + first + r;
       float *const q = tile_.q + r * tile_.dim, *const d_o = tile_.d_o + r * tile_.v_dim;
@@ -200,8 +202,9 @@ Status run(const Problem& problem, const Arguments& operands, const Stream& stre
   const std::int64_t tasks = count + (s.sinks ? s.heads : 0);
   if (tasks == 0) return ok_status();
   const auto named = [&](const char* name) { return operand(problem, operands.operands, name); };
-  const Operands views{operands[kQ], operands[kK], operands[kV], operands[kO],   operands[kLogSumExp], operands[kGradO],
-                       named("d_q"), named("d_k"), named("d_v"), named("sinks"), named("d_sinks")};
+  const Operands views{operands[kQ],         operands[kK],     operands[kV],     operands[kO],
+                       operands[kLogSumExp], operands[kGradO], named("d_q"),     named("d_k"),
+                       named("d_v"),         named("sinks"),   named("d_sinks"), named("alibi_slopes")};
   const int threads = static_cast<int>(std::clamp<std::int64_t>(stream.threads, 1, tasks));
   device::cpu::thread_pool().run(threads, [&](int thread) {
     Worker worker(s, views);

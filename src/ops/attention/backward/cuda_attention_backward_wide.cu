@@ -104,6 +104,9 @@ reason = "the kernel has no build with sinks"
 expression = "softcap == 0"
 reason = "the kernel has no build with a softcap"
 [[needs]]
+expression = "alibi == 0"
+reason = "the kernel has no build with slopes"
+[[needs]]
 expression = "min(q_len, k_len) > 0"
 reason = "there is nothing to multiply"
 [[needs]]

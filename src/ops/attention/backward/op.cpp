@@ -16,8 +16,9 @@ Status check_args(const Args& args) {
   const NamedView q{"q", &args.q}, k{"k", &args.k}, v{"v", &args.v}, o{"o", &args.o},
       sum{"log_sum_exp", &args.log_sum_exp}, d_o{"d_o", &args.d_o}, d_q{"d_q", &args.d_q}, d_k{"d_k", &args.d_k},
       d_v{"d_v", &args.d_v}, q_offsets{"q_offsets", &args.q_offsets}, k_offsets{"k_offsets", &args.k_offsets},
-      sinks{"sinks", &args.sinks}, d_sinks{"d_sinks", &args.d_sinks};
-  RIDGE_CHECK_OK(attention::check_sinks(kName, args.sinks, args.q.shape[2]));
+      sinks{"sinks", &args.sinks}, d_sinks{"d_sinks", &args.d_sinks}, slopes{"alibi_slopes", &args.alibi_slopes};
+  RIDGE_CHECK_OK(attention::check_of_heads(kName, "sinks", args.sinks, args.q.shape[2]));
+  RIDGE_CHECK_OK(attention::check_of_heads(kName, "alibi_slopes", args.alibi_slopes, args.q.shape[2]));
   if ((args.sinks.rank == 0) != (args.d_sinks.rank == 0)) {
     return with_hint(invalid("{}: {} without {}", kName, args.sinks.rank == 0 ? "d_sinks" : "sinks",
                              args.sinks.rank == 0 ? "sinks" : "d_sinks"),
@@ -27,13 +28,14 @@ Status check_args(const Args& args) {
     RIDGE_CHECK_OK(attention::check_rows(kName, one.name, *one.view, args.q, args.v));
   for (const auto& [gradient, of] : {std::pair{d_q, q}, {d_k, k}, {d_v, v}})
     RIDGE_CHECK_OK(attention::check_like(kName, gradient.name, *gradient.view, of.name, *of.view));
-  RIDGE_CHECK_OK(check_apart(kName, d_q, {q, k, v, o, sum, d_o, q_offsets, k_offsets, sinks, d_k, d_v, d_sinks}));
-  RIDGE_CHECK_OK(check_apart(kName, d_k, {q, k, v, o, sum, d_o, q_offsets, k_offsets, sinks, d_v, d_sinks}));
-  RIDGE_CHECK_OK(check_apart(kName, d_v, {q, k, v, o, sum, d_o, q_offsets, k_offsets, sinks, d_sinks}));
+  RIDGE_CHECK_OK(
+      check_apart(kName, d_q, {q, k, v, o, sum, d_o, q_offsets, k_offsets, sinks, slopes, d_k, d_v, d_sinks}));
+  RIDGE_CHECK_OK(check_apart(kName, d_k, {q, k, v, o, sum, d_o, q_offsets, k_offsets, sinks, slopes, d_v, d_sinks}));
+  RIDGE_CHECK_OK(check_apart(kName, d_v, {q, k, v, o, sum, d_o, q_offsets, k_offsets, sinks, slopes, d_sinks}));
   if (args.sinks.rank == 0) return ok_status();
   RIDGE_CHECK_OK(check_layout(kName, "d_sinks", args.d_sinks, 1, "give a contiguous vector"));
   RIDGE_CHECK_OK(check_shape(kName, "d_sinks", args.d_sinks, DType::kF32, {&args.q.shape[2], 1}, "give f32 [heads]"));
-  return check_apart(kName, d_sinks, {q, k, v, o, sum, d_o, q_offsets, k_offsets, sinks});
+  return check_apart(kName, d_sinks, {q, k, v, o, sum, d_o, q_offsets, k_offsets, sinks, slopes});
 }
 
 std::vector<record::ParamInfo> params() {
@@ -66,6 +68,7 @@ Result<Problem> bind(const record::Case& requested) {
                       {"d_o", s.dtype, out, false, false, kOne}};
   attention::add_offsets(problem);
   if (s.sinks) problem.operands.push_back({"sinks", DType::kF32, {s.heads}, false, false, kOne});
+  if (s.alibi) problem.operands.push_back(attention::slopes_operand(s));
   problem.operands.push_back({"d_q", s.dtype, rows, true, false});
   problem.operands.push_back({"d_k", s.dtype, keys, true, false});
   problem.operands.push_back({"d_v", s.dtype, values, true, false});
@@ -86,8 +89,10 @@ Result<Call> make_call(const Args& args) {
   call.values[kDeterministic] = args.deterministic ? 1 : 0;
   call.values[attention::kDocuments] = args.q_offsets.rank == 0 ? 0 : args.q_offsets.shape[0] - 1;
   call.values[attention::kSinks] = args.sinks.rank == 0 ? 0 : 1;
-  for (const TensorView* view : {&args.q, &args.k, &args.v, &args.o, &args.log_sum_exp, &args.d_o, &args.q_offsets,
-                                 &args.k_offsets, &args.sinks, &args.d_q, &args.d_k, &args.d_v, &args.d_sinks}) {
+  call.values[attention::kAlibi] = args.alibi_slopes.rank == 0 ? 0 : 1;
+  for (const TensorView* view :
+       {&args.q, &args.k, &args.v, &args.o, &args.log_sum_exp, &args.d_o, &args.q_offsets, &args.k_offsets, &args.sinks,
+        &args.alibi_slopes, &args.d_q, &args.d_k, &args.d_v, &args.d_sinks}) {
     if (view->rank != 0) call.operands.push_back(*view);
   }
   attention::set_scalars(call, args.scale, args.softcap);

@@ -101,6 +101,7 @@ class Gradients {
         d_v_(v_.values.size()),
         d_sinks_(s_.sinks ? static_cast<std::size_t>(s_.heads) : 0) {
     if (s_.sinks) sinks_ = numerics::to_doubles(operand(problem, operands, "sinks"));
+    if (s_.alibi) slopes_ = numerics::to_doubles(operand(problem, operands, "alibi_slopes"));
     for (std::int64_t b = 0; b < s_.batch; ++b) {
       for (std::int64_t h = 0; h < s_.heads; ++h) {
         for (std::int64_t i = 0; i < s_.q_len; ++i) add_query(b, h, i);
@@ -127,7 +128,7 @@ class Gradients {
   }
   [[nodiscard]] bool finite_queries(std::int64_t b, std::int64_t h) const {
     const auto first = log_sum_exp_.begin() + (b * s_.heads + h) * s_.q_len;
-    return finite(q_, b, h) && finite(o_, b, h) && finite(d_o_, b, h) &&
+    return finite(q_, b, h) && finite(o_, b, h) && finite(d_o_, b, h) && std::isfinite(slope(h)) &&
            std::all_of(first, first + s_.q_len, [](double x) { return x < kInfinity; });
   }
 
@@ -166,19 +167,22 @@ class Gradients {
     std::vector<double> scores, slopes;  // and the slope of each by its softcap
     double most = 0, largest = 0;
     Query row;
-    row.keys = attention::keys_seen(s_, documents_, i);
+    attention::Seen seen = attention::keys_seen(s_, documents_, i);
+    row.keys = std::move(seen.keys);
     for (const std::int64_t j : row.keys) {
       const Dot product = dot(q_.row(b, i, h), k_.row(b, j, kv), s_.dim);
       const double tangent = s_.cap == 0 ? 0.0 : std::tanh(product.value * s_.scale / s_.cap);
-      scores.push_back(s_.cap == 0 ? product.value * s_.scale : s_.cap * tangent);
+      const double off = s_.alibi ? slope(h) * static_cast<double>(std::abs(seen.place - j)) : 0.0;
+      scores.push_back((s_.cap == 0 ? product.value * s_.scale : s_.cap * tangent) - off);
       slopes.push_back(1 - tangent * tangent);
       products.push_back(dot(d_o, v_.row(b, j, kv), s_.v_dim));
       const double score = scores.back(), factor = s_.scale * slopes.back();
       if (!std::isfinite(product.value * s_.scale)) continue;
       most = std::max(most, product.magnitude * s_.scale);
       largest = std::max(largest, std::fabs(score));
-      row.score_variance = std::max(row.score_variance, product.variance * factor * factor +
-                                                            kU * kU * (score * score * 2 + s_.cap * s_.cap * 4) / 3);
+      row.score_variance =
+          std::max(row.score_variance, product.variance * factor * factor +
+                                           kU * kU * (score * score * 2 + s_.cap * s_.cap * 4 + off * off * 2) / 3);
     }
     const auto sums = [](std::int64_t dim) { return 16 * kU * std::sqrt(static_cast<double>(dim)); };
     const double shift = std::isfinite(log_sum) ? std::fabs(log_sum) : 0.0;
@@ -206,6 +210,7 @@ class Gradients {
     return row;
   }
 
+  [[nodiscard]] double slope(std::int64_t h) const { return s_.alibi ? slopes_[static_cast<std::size_t>(h)] : 0.0; }
   [[nodiscard]] double log_sum(std::int64_t b, std::int64_t h, std::int64_t i) const {
     return log_sum_exp_[static_cast<std::size_t>((b * s_.heads + h) * s_.q_len + i)];
   }
@@ -273,8 +278,7 @@ class Gradients {
       output.value.push_back(sum.value);
       output.allowed.push_back(bound + numerics::ulp(DType::kF32, finite ? std::fabs(sum.value) + bound : 0.0) / 2);
       const numerics::Reduction all{DType::kF32, DType::kF32, terms};
-      output.ideal_square.push_back(finite ? sum.variance + numerics::ideal_square_error(all, sum.value, sum.square)
-                                           : 0.0);
+      output.ideal_square.push_back(finite ? variance + numerics::ideal_square_error(all, sum.value, sum.square) : 0.0);
       output.shift.push_back(finite ? 0x1p-21 * sum.magnitude : 0.0);  // of the exponential
     }
     return output;

@@ -15,12 +15,14 @@ struct Tile {
   std::int64_t dim = 0, v_dim = 0;  // padded
   float scale = 1;                  // of the scores
   float cap = 0;                    // of the scores; 0: none
+  float slope = 0;                  // taken off the scores for each key between a query's place and a key; 0: none
   float* q = nullptr;               // [kTileRows][dim]
   float* k = nullptr;               // [dim][kTileKeys], the block of keys turned
   float* v = nullptr;               // [kTileKeys][v_dim]
   float* o = nullptr;               // [kTileRows][v_dim], the running sums
   float maximum[kTileRows], sum[kTileRows];
   std::int64_t begin[kTileRows], end[kTileRows];  // keys of this block that a row sees, within 0 .. kTileKeys
+  std::int64_t place[kTileRows];                  // of a row, from the first key of this block on
 };
 
 // One block of keys into o, maximum and sum, for the first `rows` rows.

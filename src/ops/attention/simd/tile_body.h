@@ -41,6 +41,13 @@ inline __attribute__((always_inline)) void cap_scores(float cap, float* s) {
   }
 }
 
+// Takes a slope times the distance of the row's place and each key off its scores.
+inline __attribute__((always_inline)) void take_off_distances(float slope, std::int64_t place, float* s) {
+  for (std::int64_t j = 0; j < kTileKeys; ++j) {
+    s[j] -= slope * static_cast<float>(place < j ? j - place : place - j);
+  }
+}
+
 // Scores of a row become weights; what the row has so far is brought to the new maximum.
 inline __attribute__((always_inline)) void softmax(Tile& tile, std::int64_t row, float* s) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -129,6 +136,7 @@ inline __attribute__((always_inline)) void step_rows(Tile& tile, std::int64_t ro
   scores<kRows>(tile, row, s);
   for (int r = 0; r < kRows; ++r) {
     if (tile.cap != 0.0f) cap_scores(tile.cap, s + r * kTileKeys);
+    if (tile.slope != 0.0f) take_off_distances(tile.slope, tile.place[row + r], s + r * kTileKeys);
     softmax(tile, row + r, s + r * kTileKeys);
   }
   add_values<kRows>(tile, row, s);

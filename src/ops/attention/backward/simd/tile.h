@@ -15,11 +15,13 @@ struct Tile {
   std::int64_t dim = 0, v_dim = 0;                 // padded
   float scale = 1;                                 // of the scores
   float cap = 0;                                   // of the scores; 0: none
+  float slope = 0;                                 // taken off the scores, as in the tile of attention
   float *q = nullptr, *d_o = nullptr;              // [kTileRows][dim] and [kTileRows][v_dim]
   float *k_turned = nullptr, *v_turned = nullptr;  // [dim][kTileKeys] and [v_dim][kTileKeys]
   float *weights = nullptr, *slopes = nullptr;     // [kTileRows][kTileKeys], p and ds; written
   float log_sum_exp[kTileRows], delta[kTileRows];
   std::int64_t begin[kTileRows], end[kTileRows];  // keys of this block that a row sees, within 0 .. kTileKeys
+  std::int64_t place[kTileRows];                  // of a row, from the first key of this block on
 };
 
 // out[i] += sum of factors[i * out_step + t * term_step] rows[t], over the terms begin[i] .. end[i].

@@ -44,6 +44,12 @@ inline __attribute__((always_inline)) void weigh_row(Tile& tile, std::int64_t ro
       slope = 1.0f - x * x;
       x *= tile.cap;
     }
+    if (tile.slope != 0.0f) {
+      for (std::int64_t i = 0; i < kLanes; ++i) {
+        const std::int64_t distance = tile.place[row] - j - i;
+        x[i] -= tile.slope * static_cast<float>(distance < 0 ? -distance : distance);
+      }
+    }
     x -= tile.log_sum_exp[row];
     x = x > 89.0f ? Floats{} + 89.0f : x;
     exponential(x);
