@@ -23,8 +23,8 @@
 // Streams   As gemm's.
 // Backward  None.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, a scalar that is not finite or
-// out
-//           of its range (lr, eps, weight_decay from 0; beta1, beta2 from 0 to below 1; step from 1), with the values.
+//           out of its range (lr, eps, weight_decay from 0; beta1, beta2 from 0 to below 1; step from 1), with the
+//           values.
 //
 // All numbers are scalars of the call: nothing is chosen or kept by them.
 #pragma once

@@ -10,8 +10,7 @@
 // places t * top + k where from is s. That of the weights is combine_rows_backward.
 //
 // Shapes    x [sources, cols]; from [rows, top]; weights [rows, top]; y [rows, cols]. sources and rows from 0, cols
-// from 1,
-//           top from 1 to 64.
+//           from 1, top from 1 to 64.
 // Dtypes    x and y one of f32, bf16, f16; from i32 or i64; weights f32.
 // Layout    Columns are contiguous; rows may be any number of elements apart, at least as many as they have. Aliasing y
 //           overlaps nothing else of the call.
@@ -21,9 +20,9 @@
 // Same bits Always, whatever the number of threads.
 // Cost      Two operations for each element of y and source. y once, from and weights once, and x a row for each
 // source. Streams   As gemm's. Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, with
-// the values. On a processor a
-//           source that is no row of x: the error names its place and value, and nothing is written. On a GPU, where a
-//           call returns before it runs, such a source counts for nothing, and nothing is read by it.
+//           the values. On a processor a source that is no row of x: the error names its place and value, and nothing
+//           is written. On a GPU, where a call returns before it runs, such a source counts for nothing, and nothing is
+//           read by it.
 #pragma once
 
 #include "ridge/result.h"

@@ -27,9 +27,8 @@
 // Cost      2 m n k FLOP (the addition of `accumulate` is not counted); traffic: A, B and C once, C twice with
 //           `accumulate`.
 // Streams   On a CPU stream the call is done when it returns. On a CUDA stream the operands are device memory and the
-// call
-//           enqueues; the first one with new shapes and strides compiles and loads a kernel and cannot be captured into
-//           a graph, later ones neither allocate nor wait.
+//           call enqueues; the first one with new shapes and strides compiles and loads a kernel and cannot be captured
+//           into a graph, later ones neither allocate nor wait.
 // Backward  Saves A and B. dA = dC * op(B)^T and dB = op(A)^T * dC, each one gemm in the layout of its input. With an
 //           activation, dC is the gradient before it: the caller multiplies by f'.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, with the values.

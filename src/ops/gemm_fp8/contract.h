@@ -5,8 +5,7 @@
 // Shapes    A is stored [m,k], or [k,m] with trans_a; B is stored [k,n], or [n,k] with trans_b; C [m,n]. Any size
 //           from 0; k = 0 gives zeros (with `accumulate`: C unchanged).
 // Scales    run along k whatever the layout: scale_a is that of op(A) [m,k], scale_b that of op(B)^T [n,k], in the
-// shapes,
-//           dtypes and layouts of ridge/scaling.h:
+//           shapes, dtypes and layouts of ridge/scaling.h:
 //             kTensor  [1] and [1]                                    kRow    [m] and [n]
 //             kBlock   A 1x128 [ceil(k/128), m], B 128x128 [ceil(n/128), ceil(k/128)]: forward and data gradient
 //             kVector  1x128 both, [ceil(k/128), m] and [ceil(k/128), n]: weight gradient
@@ -24,17 +23,14 @@
 //             kFast      in the matrix unit throughout; the bound as before, of partial sums over all of k
 //           A more exact implementation may serve a less exact wish, never the reverse. C is rounded once, at the end.
 // NaN, Inf  Propagate as IEEE arithmetic does; nothing is skipped because a factor is zero. On a CPU stream a scale
-// that
-//           is NaN or infinite is an error that says which; on a GPU, whose memory is not read back, it makes all it
-//           scales NaN or infinite.
+//           that is NaN or infinite is an error that says which; on a GPU, whose memory is not read back, it makes all
+//           it scales NaN or infinite.
 // Same bits For the same call, whatever the number of threads.
 // Cost      2 m n k FLOP; traffic: operands and scales once, C once, twice with `accumulate`.
 // Backward  Both gradients are this operator again, of a quantised dC: dA = dC * op(B)^T, dB = op(A)^T * dC, with
-// copies
-//           of A and B whose scales run along the new sum (quantize writes both from high precision).
+//           copies of A and B whose scales run along the new sum (quantize writes both from high precision).
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, non-finite scales, with the
-// values.
-//           kUnsupported: an implementation was forced that cannot run the case.
+//           values. kUnsupported: an implementation was forced that cannot run the case.
 #pragma once
 
 #include <cstdint>

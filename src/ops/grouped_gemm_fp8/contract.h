@@ -23,12 +23,10 @@
 // Layout    Columns are contiguous (stride 1), and so are vectors; rows, of scales too, may be any number of elements
 //           >= their length apart, and so may the matrices of a stack. Aliasing  C may not overlap anything else.
 // Numerics  As gemm_fp8's kPromoted: sums of 128 products in the matrix unit, which keeps about 14 bits of every
-// addend,
-//           then in fp32, or more exact; C is rounded once. The length of a sum is k, or the rows of its group.
+//           addend, then in fp32, or more exact; C is rounded once. The length of a sum is k, or the rows of its group.
 // accumulate  Along sums: C += the sums, added in fp32 and rounded once. An empty group leaves its C[g] as it is.
 // NaN, Inf  As the sums say, within a group: what other groups, and rows of no group, hold changes nothing. A scale
-// that
-//           is NaN or infinite makes all it scales so.
+//           that is NaN or infinite makes all it scales so.
 // Same bits Always, whatever the number of threads.
 // Cost      2 k n FLOP for each row (along sums 2 m n); the rows of groups, B, scales and C once.
 // Streams   As gemm's; offsets are read by the kernel, in the stream's order.

@@ -7,8 +7,7 @@
 //   or 0
 //
 // Shapes    x, residual, y, sum [rows, cols]; weight, bias [cols]; mean, rstd [rows]. rows from 0, cols from 1.
-// residual
-//           comes with sum, which is h; weight and bias may be left out (rank 0), and mean and rstd together.
+//           residual comes with sum, which is h; weight and bias may be left out (rank 0), and mean and rstd together.
 // Dtypes    x, residual, y and sum the same one of f32, bf16, f16; weight that one or f32; bias weight's (without a
 //           weight that one or f32); mean and rstd f32.
 // Layout    Columns are contiguous (stride 1); rows may be any number of elements >= cols apart, each operand's its

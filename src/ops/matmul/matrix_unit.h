@@ -4,8 +4,7 @@
 // addends and cuts off, towards zero, what lies below 2^-13 of it: each addend of step s loses less than
 //   u_s = 2^-13 max(|partial sum|, largest |product|)
 // where a subnormal operand counts as the smallest normal one, because the unit aligns by the fields of exponents. It
-// errs to the side opposite its sign. With d_s the sum of the signs of the 32 products, a correct sum is off by at
-// most
+// errs to the side opposite its sign. With d_s the sum of the signs of the 32 products, a correct sum is off by at most
 //   C + 10 sqrt(V)    with C = sum_s u_s d_s^2 / 32    V = sum_s u_s^2
 // C is for terms that are alike: 32 equal ones lose the same, in one direction, step after step, which adds up (32 u_s,
 // all there is to lose). Of terms of random sign d_s^2 is 32 in the mean, so that C stays small beside what is lost

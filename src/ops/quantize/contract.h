@@ -11,10 +11,10 @@
 // Dtypes    x f32, bf16, f16; q e4m3fn (fmax 448) or e5m2 (fmax 57344), q_t the same; scales f32, for kMx E8M0.
 // Layout    Columns are contiguous (stride 1); rows may be any number of elements >= the columns apart, the scales'
 // too. Aliasing  No output may overlap x or another output. Numerics  x / scale in fp32 (a division, or a product with
-// the rounded reciprocal), one rounding to q. A power-of-two
-//           scale is exact, and so is the quotient: q is then the only right code. For kExact the scale may be off by
-//           two roundings in fp32, and where the quotient lies within 5 * 2^-24 of the middle between two codes either
-//           is right. Nearest even unless `random` is given; beyond fmax elements saturate.
+//           the rounded reciprocal), one rounding to q. A power-of-two scale is exact, and so is the quotient: q is
+//           then the only right code. For kExact the scale may be off by two roundings in fp32, and where the quotient
+//           lies within 5 * 2^-24 of the middle between two codes either is right. Nearest even unless `random` is
+//           given; beyond fmax elements saturate.
 // Random    `random` points to two 64-bit words {seed, offset} in memory of the stream's device: element i of a copy
 //           (row-major; of the transposed copy i + rows * cols) rounds up with the probability of the discarded
 //           fraction, drawn from word offset + i of the Philox4x32-10 stream `seed`. A graph that is replayed draws

@@ -18,8 +18,7 @@
 // Streams   As gemm's.
 // Backward  backward/contract.h; saves x (with residual sum alone), weight and rstd. rstd has no gradient of its own.
 // Errors    kInvalidArgument: rank, dtype, shape, cols of 0, stride, null or overlapping memory, an eps that is
-// negative
-//           or not finite, zero_centred without a weight, with the values.
+//           negative or not finite, zero_centred without a weight, with the values.
 //
 // eps       A scalar of the call: nothing is chosen or kept by it.
 #pragma once

@@ -7,9 +7,8 @@
 // so that y ~ q * scale; ridge/scaling.h says which elements are a group, how scales lie in memory, and the rules.
 //
 // Shapes    x, up, probs, mask as activation's; rows from 0, cols from 1. q [rows, cols] with `scale` along the
-// columns;
-//           q_t [cols, rows] is what quantising y^T gives, with its own scales `scale_t`. Either pair may be left out
-//           (rank 0), not both.
+//           columns; q_t [cols, rows] is what quantising y^T gives, with its own scales `scale_t`. Either pair may be
+//           left out (rank 0), not both.
 // Dtypes    x and up the same one of f32, bf16, f16; probs f32; mask u8; q and q_t e4m3fn (fmax 448) or e5m2 (fmax
 //           57344); scales f32, for kMx E8M0.
 // Layout    Columns are contiguous (stride 1); rows may be any number of elements >= the columns apart, each operand's
@@ -25,8 +24,7 @@
 // Random    As quantize's: `random` points to {seed, offset} in memory of the stream's device; element i of a copy
 //           (row-major; of the transposed copy i + rows * cols) takes word offset + i.
 // Given     As quantize's: `amax` points to a largest magnitude in memory of the stream's device, kTensor only; 0
-// leaves
-//           the scale to y. `found` is written then: the largest magnitude of y, infinity where y is not finite.
+//           leaves the scale to y. `found` is written then: the largest magnitude of y, infinity where y is not finite.
 // NaN, Inf  Of y: do not count for the scale. NaN becomes NaN; Inf becomes Inf in e5m2 and NaN in e4m3fn. A group
 //           without finite elements has scale 1. A row whose mask is 0 is 0, whatever its inputs hold.
 // Same bits Always, whatever the number of threads.

@@ -19,19 +19,18 @@
 // Layout    As attention's: the last dimension contiguous, any strides and order of the others.
 // Aliasing  No output may overlap an input or another output.
 // Numerics  Products and sums in fp32; p and ds may be rounded to the dtype before they are multiplied; each gradient
-// is
-//           rounded once. With u, r, S and e of attention, e'[i] = e[i] + 2^-20 |L[i]|, and
-//           f[i,j] = 16 u sqrt(v_dim) (sum |do||v| + sum |do||o|): |dv - exact| <= sum_i (2 e' + r + 8 u sqrt(n)) p
-//           |do|, |dq - exact| <= scale sum_j ((2 e' + r + 4 u + 8 u sqrt(n)) |ds| + p f) |k|, dk likewise; each plus
-//           half an ulp, n the number of terms, and where p or ds are too small for a relative error t = max(2^-126,
-//           half the dtype's smallest step): t sum |do| of dv, scale sum (t + 2^-126 |do v - do o|) |k| of dq.
-//           With a softcap f has (2^-20 + e' / c) |do v - do o| besides, and 2^-20 c is in e'.
-//           |dsink - exact| <= sum_i ((2^-19 (1 + |sink| + |L|) + 8 u sqrt(n)) w |D| + w g) + 2^-126 sum |D|, with
-//           w[i] = exp(sink - L[i]), g[i] = 16 u sqrt(v_dim) sum |do||o|, plus half an ulp of f32.
+//           is rounded once. With u, r, S and e of attention, e'[i] = e[i] + 2^-20 |L[i]|, and f[i,j] = 16 u
+//           sqrt(v_dim) (sum |do||v| + sum |do||o|): |dv - exact| <= sum_i (2 e' + r + 8 u sqrt(n)) p |do|, |dq -
+//           exact| <= scale sum_j ((2 e' + r + 4 u + 8 u sqrt(n)) |ds| + p f) |k|, dk likewise; each plus half an ulp,
+//           n the number of terms, and where p or ds are too small for a relative error t = max(2^-126, half the
+//           dtype's smallest step): t sum |do| of dv, scale sum (t + 2^-126 |do v - do o|) |k| of dq. With a softcap f
+//           has (2^-20 + e' / c) |do v - do o| besides, and 2^-20 c is in e'. |dsink - exact| <= sum_i ((2^-19 (1 +
+//           |sink| + |L|) + 8 u sqrt(n)) w |D| + w g) + 2^-126 sum |D|, with w[i] = exp(sink - L[i]), g[i] = 16 u
+//           sqrt(v_dim) sum |do||o|, plus half an ulp of f32.
 // NaN, Inf  A row whose log-sum-exp is -infinity weighs every key and its sink with zero. What is not finite in a row
-// of q, o, d_o or
-//           log_sum_exp may make dk and dv of its group's head, dsink of its head, and dq of that row NaN; in a row of
-//           k or v, dq of every query of the head, whether they see each other or not. Other heads keep their values.
+//           of q, o, d_o or log_sum_exp may make dk and dv of its group's head, dsink of its head, and dq of that row
+//           NaN; in a row of k or v, dq of every query of the head, whether they see each other or not. Other heads
+//           keep their values.
 // Same bits On a CPU always, whatever the number of threads; on a GPU always of dk, dv and dsink, of dq with
 //           `deterministic`.
 // Cost      2 (3 dim + 2 v_dim) FLOP per pair of a query and a key it sees, per head; traffic: every operand once.

@@ -12,8 +12,7 @@
 // Layout    As rope_norm's.
 // Aliasing  dq may be dq_out or q, and dk dk_out or k, with the same strides; otherwise no output overlaps anything
 // else. Numerics  In fp32, every output rounded once. The gradients of the weights add up in fp32 in an order that
-// depends on
-//           shapes and device alone. Bounds follow from the reference.
+//           depends on shapes and device alone. Bounds follow from the reference.
 // NaN, Inf  As the formulas say: within a head, and in the columns of the gradients of the weights.
 // Same bits Always, whatever the number of threads.
 // Cost      16 FLOP per element; every operand once.
