@@ -37,22 +37,21 @@ def allowed_error(exact, columns, operand):
     return 4 * OUTPUT_ROUNDING * exact.abs() + of_sums + cancelling
 
 
+def evaluated(x, *gradient):
+    """The output, and the gradient of x where that of the output is given."""
+    leaf = x.clone().requires_grad_(bool(gradient))
+    out = reference(leaf)
+    return [out.detach(), *(torch.autograd.grad(out, (leaf,), one)[0] for one in gradient)]
+
+
 def forward_reference(shape, x):
     exact = reference(x)
     return exact, allowed_error(exact, shape[1], x)
 
 
 def gradients_reference(shape, gradient, x):
-    leaf = x.clone().requires_grad_(True)
-    (exact,) = torch.autograd.grad(reference(leaf), (leaf,), gradient)
+    _, exact = evaluated(x, gradient)
     return [("dx", exact, allowed_error(exact, shape[1], gradient))]
-
-
-def evaluated(x, *gradient):
-    """The output, and the gradient of x where that of the output is given."""
-    leaf = x.detach().clone().requires_grad_(True)
-    out = reference(leaf)
-    return [out.detach(), *(torch.autograd.grad(out, (leaf,), one)[0] for one in gradient)]
 
 
 def closer_results_of(case):
@@ -64,14 +63,14 @@ def closer_results_of(case):
     def near(rounding):
         return [one * (1 + rounding * (2 * torch.rand(one.shape, generator=stream, dtype=torch.float64) - 1).to(one.device)) for one in wide]
 
-    exact, squares = evaluated(*wide), [0] * len(wide)
+    rows, squares = case.exact(), [0] * len(wide)
     for _ in range(CLOSE_LOOKS):
         narrow = [one.to(DTYPE) for one in near(OUTPUT_ROUNDING)]
         own = zip(evaluated(*narrow), evaluated(*[one.double() for one in narrow]))
         for at, (moved, (rounded, right)) in enumerate(zip(evaluated(*near(ROUNDING)), own)):
-            squares[at] = squares[at] + (moved - exact[at]).square() + (rounded.double() - right).square()
+            squares[at] = squares[at] + (moved - rows[at][1]).square() + (rounded.double() - right).square()
     noise = [row_by_row((one / CLOSE_LOOKS).reshape(one.shape[0], -1).mean(dim=1).sqrt(), one) for one in squares]
-    return [(name, right, allowed + 8 * of_row) for (name, right, allowed), of_row in zip(case.exact(), noise)]
+    return [(name, right, allowed + 8 * of_row) for (name, right, allowed), of_row in zip(rows, noise)]
 
 
 def work_of(shape):

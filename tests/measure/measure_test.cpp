@@ -72,8 +72,8 @@ TEST(Placement, KeepsTheHarnessOffTheMeasuredProcessors) {
 
 TEST(Machine, CountsProcessorTimeOfThisProcess) {
   const CpuAccount before = read_cpu_account();
-  const std::clock_t end =
-      std::clock() + CLOCKS_PER_SEC / 20;  // of this process: on a busy machine a wall clock runs ahead
+  // Time of this process: on a busy machine a wall clock runs ahead.
+  const std::clock_t end = std::clock() + CLOCKS_PER_SEC / 20;
   while (std::clock() < end) dependent_chain(40000);
   const CpuAccount after = read_cpu_account();
   EXPECT_GT(after.own - before.own, 0.02);
