@@ -215,9 +215,10 @@ __device__ __forceinline__ void store_gradient(const float (&d)[kGrads], float f
   using C = Config;
   const u32 tile = tile_address + (warpgroup * 64 + warp_in_group * 16) * kRowBytes;
 #pragma unroll
-  for (u32 panel = 0; panel < kGrads / 32; ++panel) {
+  for (u32 panel = 0; panel < (kGrads + 31) / 32; ++panel) {
 #pragma unroll
     for (u32 pair = 0; pair < 4; ++pair) {
+      if (panel * 32 + pair * 8 >= kGrads) continue;
       const u32 first = panel * 32 + pair * 8;
       u32 packed[4];
 #pragma unroll

@@ -16,8 +16,8 @@
 // their queries into steps, none of which is of two documents; what leaves is stored row by row where a block ends
 // behind its document.
 //
-// Heads of fewer than RIDGE_HEAD_DIM columns (RIDGE_CLIPPED) cost what those of RIDGE_HEAD_DIM cost: the copy engine
-// fills the columns that they lack with zeros and stores none of them.
+// Of heads of fewer than RIDGE_HEAD_DIM columns (RIDGE_CLIPPED) the copy engine fills the columns that they lack with
+// zeros and stores none of them; products take RIDGE_COLUMNS (96, or all), but for dQ, which takes all.
 //
 // Entry points: with RIDGE_PACKED `ridge_attention_backward_documents`, `ridge_attention_backward_prepare`,
 // `ridge_attention_backward`, `ridge_attention_backward_finish`, in this order on one stream.
@@ -31,6 +31,7 @@ max_registers = 168
 RIDGE_TYPE = { value = "dtype", names = ["kBf16", "kF16"] }
 RIDGE_HEAD_DIM = { value = "head_dim" }
 RIDGE_CLIPPED = { value = "min(dim, v_dim) < head_dim" }
+RIDGE_COLUMNS = { value = "max(dim, v_dim) > 64 && max(dim, v_dim) <= 96 ? 96 : head_dim" }
 RIDGE_BLOCK_M = { value = "block_m" }
 RIDGE_CAUSAL = { value = "window ? 0 : mask" }
 RIDGE_WINDOW = { value = "window" }
@@ -255,6 +256,7 @@ struct Config {
   static constexpr bool kPacked = RIDGE_PACKED != 0;
   static constexpr bool kOrdered = RIDGE_ORDERED != 0;
   static constexpr bool kClipped = RIDGE_CLIPPED != 0;  // heads are smaller than kHeadDim
+  static constexpr u32 kColumns = RIDGE_COLUMNS;        // of kHeadDim that may be other than zero
   // Where a step has 64 queries, dV is issued before dS is computed and runs under it; for 128 the registers do not do.
   static constexpr bool kEarlyValues = RIDGE_BLOCK_M == 64;
   static constexpr u32 kStages = 2;  // of Q, of dO, and of dS, so that a step's number says where everything lies
@@ -412,10 +414,10 @@ __device__ __forceinline__ void add_parts(const AttentionBackwardView& view, u32
 struct Consumer {
   using C = Config;
   using ScoreMma = Wgmma<C::kBlockM, C::kType, C::kType, Major::kK, Major::kK>;      // S^T = K Q^T, dP^T = V dO^T
-  using KeyGradMma = Wgmma<C::kHeadDim, C::kType, C::kType, Major::kK, Major::kMn>;  // dV += P^T dO, dK += dS^T Q
+  using KeyGradMma = Wgmma<C::kColumns, C::kType, C::kType, Major::kK, Major::kMn>;  // dV += P^T dO, dK += dS^T Q
   using QueryGradMma = Wgmma<64, C::kType, C::kType, Major::kMn, Major::kMn>;        // dQ = dS K
   static constexpr int kScores = C::kBlockM / 2;
-  static constexpr int kGrads = C::kHeadDim / 2;
+  static constexpr int kGrads = C::kColumns / 2;
   static constexpr int kChunks = C::kBlockM / 16;
   static constexpr int kFactors = 4;  // chunks whose factors are in registers
 
@@ -442,6 +444,7 @@ struct Consumer {
     for (u32 panel = 0; panel < C::kPanels; ++panel) {
 #pragma unroll
       for (u32 step = 0; step < kRowBytes / kWgmmaStepBytes; ++step) {
+        if (panel * 64 + step * 16 >= C::kColumns) continue;
         ScoreMma::mma(d, k + panel * (C::kKeyPanelBytes >> 4) + step * kDescriptorStep<Major::kK>,
                       q + panel * (C::kQueryPanelBytes >> 4) + step * kDescriptorStep<Major::kK>,
                       panel != 0 || step != 0);
