@@ -161,7 +161,8 @@ class Build:
         q_tiles = -(-q_len // rows)
         section = max(CACHED_BYTES // (2 * k_len * (dim + v.shape[3])), 1) * (heads // kv_heads)
         if self.causal:
-            section = max(section, ROUNDS_PER_SECTION * MULTIPROCESSORS // q_tiles)
+            few = q_tiles * batch * heads < 32 * MULTIPROCESSORS and 4 * batch * heads <= MULTIPROCESSORS * (heads // kv_heads)
+            section = max(section, batch * heads if few else ROUNDS_PER_SECTION * MULTIPROCESSORS // q_tiles)
         maps = [tensor_map(q, rows), tensor_map(k, self.block), tensor_map(v, self.block), tensor_map(o, rows)]
         view = View(lse.data_ptr(), heads * q_len, q_len, q_len, k_len, heads, batch * heads, heads // kv_heads, q_tiles,
                     min(section, batch * heads), math.log2(math.e) / math.sqrt(dim), 0, 0)

@@ -697,6 +697,21 @@ TEST(AttentionPlan, TheScaleFollowsTheCallAndTheUsualOneIsTheNumberThatItAlwaysW
   }
 }
 
+// Keys of a section stay in the L2, unless the blocks would get unequal work.
+TEST(AttentionPlan, SectionsLeaveTheBlocksEqualWork) {
+  const auto section = [](const char* words) {
+    const Problem problem = problem_of(fmt::format("attention {}", words));
+    return plan_of(kAttention, problem, dense_views(problem)).kernels.back().parameters.back().parts.at(9).bits;
+  };
+  EXPECT_EQ(section("heads=32 kv_heads=8 q_len=8192 k_len=8192 dim=128 mask=causal"), 32u) << "4 MiB a head of k and v";
+  EXPECT_EQ(section("heads=32 kv_heads=32 q_len=8192 k_len=8192 dim=128"), 8u);
+  EXPECT_EQ(section("heads=32 kv_heads=32 q_len=8192 k_len=8192 dim=128 mask=causal"), 32u) << "15 tiles for a block";
+  EXPECT_EQ(section("heads=16 kv_heads=16 q_len=16384 k_len=16384 dim=256 mask=causal"), 16u);
+  EXPECT_EQ(section("heads=128 kv_heads=128 q_len=4096 k_len=4096 dim=192 v_dim=128 mask=causal"), 33u)
+      << "each head's keys would be read by one block at a time";
+  EXPECT_EQ(section("heads=64 kv_heads=8 q_len=32768 k_len=32768 dim=128 mask=causal"), 16u) << "124 tiles for a block";
+}
+
 TEST(AttentionPlan, AWindowIsABuildOfItsOwnWithItsEnds) {
   const auto ends = [](const char* source, const char* words) {
     const Problem problem = problem_of(words);

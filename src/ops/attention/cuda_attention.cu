@@ -257,8 +257,10 @@ args = [
     { operand = "log_sum_exp" }, { i64 = "log_sum_exp_stride0" }, { i64 = "log_sum_exp_stride1" },
     { u32 = "q_len" }, { u32 = "k_len" }, { u32 = "heads" }, { u32 = "heads_total" }, { u32 = "heads / kv_heads" },
     { u32 = "q_tiles" },
-    # As many heads as have K and V in 32 MiB of L2; with a causal mask enough that the last tiles are short, too.
-    { u32 = "min(heads_total, max(max(floor_div(33554432, 2 * k_len * (dim + v_dim)), 1) * heads / kv_heads, mask ? floor_div(8 * sm_count, q_tiles) : 0))" },
+    # As many heads as have K and V in 32 MiB of L2. With a causal mask enough that the last tiles are short, too, and
+    # all of them where blocks get few tiles each, which those of several sections would leave with unequal work, if four
+    # multiprocessors and more read a head's keys side by side.
+    { u32 = "min(heads_total, max(max(floor_div(33554432, 2 * k_len * (dim + v_dim)), 1) * heads / kv_heads, mask == 0 ? 0 : q_tiles * heads_total < 32 * sm_count && 4 * heads_total <= sm_count * heads / kv_heads ? heads_total : floor_div(8 * sm_count, q_tiles)))" },
     { f32 = "1.4426950408889634 * scale" },
     { u32 = "left" }, { u32 = "right" },
     { workspace = "tiles" }, { operand = "o" }, { i64 = "o_stride1" }, { i64 = "o_stride2" },
