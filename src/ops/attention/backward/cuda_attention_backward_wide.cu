@@ -281,6 +281,11 @@ struct Config {
   static constexpr u32 kPartPieces = kSplitKeys ? 1 : 2;
   static constexpr u32 kPieceBytes = kPartBytes / kPartPieces;
   static constexpr u32 kPieceStages = 2;
+  // The last parts of a step leave during the next one, where registers hold them: the bulk add takes longer than the
+  // products of dQ.
+  static constexpr u32 kLateParts = kSplitKeys ? 0 : 2;
+  // dP is issued behind the log-sum-exps, where there are no registers for them beside it.
+  static constexpr bool kApart = kSplitKeys;
   static constexpr u32 kTurns = 1;
   static constexpr u32 kQueryPanels = 1;
   // Warps that read Q, and as many that read dO.
@@ -454,7 +459,7 @@ struct Scores {
   using QueryGradMma = Wgmma<64, C::kType, C::kType, Major::kMn, Major::kMn>;  // dQ = dS K
   static constexpr int kScores = 32;                                           // of 64 x 64 in a thread
   static constexpr int kChunks = 4;
-  static constexpr int kFactors = 2;  // chunks whose factors are in registers
+  static constexpr int kFactors = C::kSplitKeys ? 2 : 4;  // chunks whose factors are in registers
 
   const AttentionBackwardView& view;
   u32 base, warp_in_group, lane;
@@ -462,7 +467,7 @@ struct Scores {
 
   float s[kScores];  // S^T, then P^T in fp32
   float dp[kScores];
-  float dq[2][kScores];
+  float late[2][C::kLateParts == 0 ? 1 : kScores];  // parts of dQ that leave during the next step
   float factors[kFactors][4];
 
   // 64 keys (or values) times a block of queries (or of dO), both along the head's dimension.
@@ -482,6 +487,11 @@ struct Scores {
       }
     }
     wgmma_commit();
+  }
+
+  // dP^T of 64 keys and the queries of the step.
+  __device__ __forceinline__ void issue_value_scores(u32 half) {
+    issue_scores<C::kValueDimPanels>(dp, base + SharedLayout::kValues + half * C::kScoreBytes, grads_at(base, step));
   }
 
   // 64 columns of dQ = dS K, over all keys of the block.
@@ -523,27 +533,47 @@ struct Scores {
   // P and dS of 64 keys and the step's queries.
   __device__ __forceinline__ void hand_over(u32 half, const Walk& walk) {
     const u32 tile = base + half * C::kScoreBytes + warp_in_group * 16 * kRowBytes;
-    load_first_factors(SharedLayout::kLogSums);
+    if constexpr (!C::kApart) load_first_factors(SharedLayout::kLogSums);
     issue_scores<C::kQueryDimPanels>(s, base + SharedLayout::kKeys + half * C::kScoreBytes, queries_at(base, step));
-    issue_scores<C::kValueDimPanels>(dp, base + SharedLayout::kValues + half * C::kScoreBytes, grads_at(base, step));
-    wgmma_wait<1>();
+    if constexpr (!C::kApart) issue_value_scores(half);
+    wgmma_wait<C::kApart ? 0 : 1>();
     keep_in_registers(s);
-    if (walk.masked()) mask_scores(s, view, walk, half, warp_in_group, lane);
-    barrier_wait(weight_ring(base).empty(half), step % 2 ^ 1u);
+    if (walk.masked()) {
+      // Found again where a block is masked: held from step to step it would take registers that there are not.
+      u32 own_lane = lane;
+      asm volatile("" : "+r"(own_lane));
+      mask_scores(s, view, walk, half, warp_in_group, own_lane);
+    }
+    if constexpr (C::kApart) load_first_factors(SharedLayout::kLogSums);
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         float& score = s[8 * chunk + i];
-        score = exp2_approx(fmaf(score, view.scale_log2, -factors[chunk % kFactors][i / 4 * 2 + i % 2]));
+        score = fmaf(score, view.scale_log2, -factors[chunk % kFactors][i / 4 * 2 + i % 2]);
       }
       load_factors(SharedLayout::kLogSums, chunk + kFactors);
+    }
+    // There are no registers for factors beside dP.
+    if constexpr (C::kApart) {
+      keep_in_registers(s);
+      issue_value_scores(half);
+    }
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) s[i] = exp2_approx(s[i]);
+    // The branch in the wait keeps the compiler from moving exponentials behind it and between the stores, where they
+    // would no longer run under the product.
+    keep_in_registers(s);
+    barrier_wait(weight_ring(base).empty(half), step % 2 ^ 1u);
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
       u32 x[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) x[i] = pack(s[8 * chunk + 2 * i], s[8 * chunk + 2 * i + 1]);
       store_chunk(x, tile + SharedLayout::kWeights, chunk);
     }
     handed_over(weight_ring(base).full(half));
+    if constexpr (C::kLateParts == 2) send_late_part<C::kParts - 2>();
     load_first_factors(SharedLayout::kDeltas);
     barrier_wait(score_grad_ring(base).empty(half), step % 2 ^ 1u);
     wgmma_wait<0>();
@@ -561,16 +591,17 @@ struct Scores {
       store_chunk(x, tile + SharedLayout::kScoreGrads, chunk);
     }
     handed_over(score_grad_ring(base).full(half));
+    if constexpr (C::kLateParts == 2) send_late_part<C::kParts - 1>();
   }
 
   // A finished part of dQ to the warp that adds it.
-  __device__ __forceinline__ void send_query_grad(const float (&d)[kScores], u32 part) const {
+  __device__ __forceinline__ void send_query_grad(const float (&d)[kScores], u32 part, u32 of) const {
     constexpr u32 kStores = 8 / C::kPartPieces;  // of 16 bytes
     const PieceRing ring = piece_ring(base);
     const u32 thread = warp_in_group * kWarpThreads + lane;
 #pragma unroll
     for (u32 piece = 0; piece < C::kPartPieces; ++piece) {
-      const u32 number = (step * C::kParts + part) * C::kPartPieces + piece, stage = number % C::kPieceStages;
+      const u32 number = (of * C::kParts + part) * C::kPartPieces + piece, stage = number % C::kPieceStages;
       barrier_wait(ring.empty(stage), number / C::kPieceStages % 2 ^ 1u);
       const u32 target = base + SharedLayout::kParts + stage * C::kPieceBytes + thread * 16;
       const float* const from = d + piece * kStores * 4;
@@ -584,33 +615,48 @@ struct Scores {
     }
   }
 
+  // Where a part of dQ is made: over the scores, which are done with, or where it stays for the next step.
+  template <u32 kPart>
+  __device__ __forceinline__ float (&part_of_query_grad())[kScores] {
+    if constexpr (C::kLateParts != 0) {
+      return late[kPart % 2];
+    } else if constexpr (kPart % 2 == 0) {
+      return dp;
+    } else {
+      return s;
+    }
+  }
+
+  // A part of the step before.
+  template <u32 kPart>
+  __device__ __forceinline__ void send_late_part() const {
+    if (step > 0) send_query_grad(late[kPart % 2], kPart, step - 1);
+  }
+
   // dQ of the step from a part on, which is on its way: the next one is multiplied while it leaves.
   template <u32 kPart>
   __device__ __forceinline__ void send_query_grads() {
     constexpr bool kLast = kPart + 1 == C::kParts;
     if constexpr (!kLast) {
-      issue_query_grad(dq[(kPart + 1) % 2], kPart + 1);
+      issue_query_grad(part_of_query_grad<kPart + 1>(), kPart + 1);
       wgmma_wait<1>();
     } else {
       wgmma_wait<0>();
 #pragma unroll
       for (u32 half = 0; half < C::kHalves; ++half) signal(score_grad_ring(base).empty(half), lane);
     }
-    keep_in_registers(dq[kPart % 2]);
-    send_query_grad(dq[kPart % 2], kPart);
+    keep_in_registers(part_of_query_grad<kPart>());
+    if constexpr (kPart + C::kLateParts < C::kParts) send_query_grad(part_of_query_grad<kPart>(), kPart, step);
     if constexpr (!kLast) send_query_grads<kPart + 1>();
   }
   __device__ __forceinline__ void query_grads() {
 #pragma unroll
     for (u32 half = 0; half < C::kHalves; ++half) barrier_wait(score_grad_ring(base).full(half), step % 2);
-    issue_query_grad(dq[0], 0);
+    issue_query_grad(part_of_query_grad<0>(), 0);
     send_query_grads<0>();
   }
 
-  __device__ __forceinline__ void run() {
-    Walk walk(view);
-    barrier_wait(base + SharedLayout::kKeysFull, 0);
-    barrier_wait(base + SharedLayout::kValuesFull, 0);
+  __device__ __forceinline__ void walk_queries(Walk& walk) {
     for (; step < walk.steps; ++step) {
       barrier_wait(query_ring(base).full(stage_of(step)), parity_of(step));
       barrier_wait(grad_ring(base).full(stage_of(step)), parity_of(step));
@@ -621,6 +667,17 @@ struct Scores {
       query_grads();
       walk.advance(view);
     }
+    if constexpr (C::kLateParts == 2) {
+      send_late_part<C::kParts - 2>();
+      send_late_part<C::kParts - 1>();
+    }
+  }
+
+  __device__ __forceinline__ void run() {
+    Walk walk(view);
+    barrier_wait(base + SharedLayout::kKeysFull, 0);
+    barrier_wait(base + SharedLayout::kValuesFull, 0);
+    if (walk.steps != 0) walk_queries(walk);
     // Keys and values are read no more: their gradients may take their place.
     named_barrier_arrive(kWorkersBarrier, C::kWorkers * kWarpgroupThreads);
   }
