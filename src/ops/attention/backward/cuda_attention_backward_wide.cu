@@ -467,7 +467,7 @@ struct Scores {
 
   float s[kScores];  // S^T, then P^T in fp32
   float dp[kScores];
-  float late[2][C::kLateParts == 0 ? 1 : kScores];  // parts of dQ that leave during the next step
+  float late[2][kScores];  // parts of dQ that leave during the next step
   float factors[kFactors][4];
 
   // 64 keys (or values) times a block of queries (or of dO), both along the head's dimension.
