@@ -7,12 +7,12 @@
 // computes dQ = dS K. Two keep the gradients: of 128 keys each those of 64 (RIDGE_BLOCK_N 128, dims 192 and 128), or of
 // 64 keys one dV and one dK (RIDGE_BLOCK_N 64, dims 192 and 256). Nothing is computed twice, and while the first one
 // works on weights the matrix unit has the products of the other two. dQ leaves in parts of 64 x 64, by a bulk add into
-// fp32 memory.
+// fp32 memory, which takes longer than the products of dQ: with 64 keys the last two parts leave during the next step.
 //
-// Registers a thread, 512 in all for the four warpgroups of a block: 24 the copying warps; scores, dP and two parts of
-// dQ in turns 64, and 104 or 168 in all; dK and dV 160 or 128, and 192 or 160 in all. Shared memory, KiB (dims 192/128
-// and 256): K 48, 32; V 32, 32; two stages of Q 48, 64 and of dO 32, 64; P 16, 8; dS 16, 8; parts of dQ 32, 16: 224
-// both.
+// Registers a thread, 512 in all for the four warpgroups of a block: 24 the copying warps; scores and dP 64, over which
+// dQ is made (128 keys) or beside which two parts of it wait (64 keys), 104 or 168 in all; dK and dV 160 (128 keys), or
+// 128 for the one of 256 columns, 192 or 160 in all. Shared memory, KiB (dims 192/128 and 256): K 48, 32; V 32, 32; two
+// stages of Q 48, 64 and of dO 32, 64; P 16, 8; dS 16, 8; parts of dQ 32, 16: 224 both.
 //
 // Heads of fewer columns cost what those of a build cost: the copy engine fills the columns that they lack with zeros
 // and stores none of them. Made for a thousand tokens and more; equal bits over runs with RIDGE_ORDERED, windows
