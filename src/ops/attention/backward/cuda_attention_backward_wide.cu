@@ -238,6 +238,10 @@ args = [{ struct = "view" }]
 #include "../documents.cuh"
 #include "../spans.cuh"
 
+#ifndef RIDGE_AHEAD
+#define RIDGE_AHEAD 1
+#endif
+
 namespace ridge::cuda {
 namespace {
 
@@ -284,7 +288,9 @@ struct Config {
   // The last parts of a step leave during the next one, where registers hold them: the bulk add takes longer than the
   // products of dQ.
   static constexpr u32 kLateParts = kSplitKeys ? 0 : 2;
-  // dP is issued behind the log-sum-exps, where there are no registers for them beside it.
+  // Where they do not, the first scores of the next step are multiplied while the last part of dQ leaves, and dP is
+  // issued behind the log-sum-exps, because there are no registers for them beside it.
+  static constexpr bool kAhead = kSplitKeys && RIDGE_AHEAD != 0;
   static constexpr bool kApart = kSplitKeys;
   static constexpr u32 kTurns = 1;
   static constexpr u32 kQueryPanels = 1;
@@ -473,6 +479,8 @@ struct Scores {
   // 64 keys (or values) times a block of queries (or of dO), both along the head's dimension.
   template <u32 kPanels>
   __device__ __forceinline__ static void issue_scores(float (&d)[kScores], u32 keys, u32 queries) {
+    // Descriptors are made where they are used: kept from step to step they would take registers that there are not.
+    if constexpr (C::kAhead) asm volatile("" : "+r"(keys), "+r"(queries));
     const u64 k = matrix_descriptor<Major::kK>(keys, 0);
     const u64 q = matrix_descriptor<Major::kK>(queries, 0);
     keep_in_registers(d);
@@ -487,6 +495,11 @@ struct Scores {
       }
     }
     wgmma_commit();
+  }
+
+  // S^T of 64 keys and the queries of step `of`.
+  __device__ __forceinline__ void issue_key_scores(u32 half, u32 of) {
+    issue_scores<C::kQueryDimPanels>(s, base + SharedLayout::kKeys + half * C::kScoreBytes, queries_at(base, of));
   }
 
   // dP^T of 64 keys and the queries of the step.
@@ -534,7 +547,7 @@ struct Scores {
   __device__ __forceinline__ void hand_over(u32 half, const Walk& walk) {
     const u32 tile = base + half * C::kScoreBytes + warp_in_group * 16 * kRowBytes;
     if constexpr (!C::kApart) load_first_factors(SharedLayout::kLogSums);
-    issue_scores<C::kQueryDimPanels>(s, base + SharedLayout::kKeys + half * C::kScoreBytes, queries_at(base, step));
+    if (!C::kAhead || half != 0) issue_key_scores(half, step);
     if constexpr (!C::kApart) issue_value_scores(half);
     wgmma_wait<C::kApart ? 0 : 1>();
     keep_in_registers(s);
@@ -635,36 +648,51 @@ struct Scores {
 
   // dQ of the step from a part on, which is on its way: the next one is multiplied while it leaves.
   template <u32 kPart>
-  __device__ __forceinline__ void send_query_grads() {
+  __device__ __forceinline__ void send_query_grads(u32 steps) {
     constexpr bool kLast = kPart + 1 == C::kParts;
     if constexpr (!kLast) {
       issue_query_grad(part_of_query_grad<kPart + 1>(), kPart + 1);
       wgmma_wait<1>();
     } else {
-      wgmma_wait<0>();
+      if constexpr (C::kAhead) {
+        // Behind the last step they are never looked at.
+        if (step + 1 < steps) barrier_wait(query_ring(base).full(stage_of(step + 1)), parity_of(step + 1));
+        issue_key_scores(0, step + 1);
+      }
+      wgmma_wait<C::kAhead ? 1 : 0>();
 #pragma unroll
       for (u32 half = 0; half < C::kHalves; ++half) signal(score_grad_ring(base).empty(half), lane);
     }
     keep_in_registers(part_of_query_grad<kPart>());
     if constexpr (kPart + C::kLateParts < C::kParts) send_query_grad(part_of_query_grad<kPart>(), kPart, step);
-    if constexpr (!kLast) send_query_grads<kPart + 1>();
+    if constexpr (!kLast) send_query_grads<kPart + 1>(steps);
   }
-  __device__ __forceinline__ void query_grads() {
+  __device__ __forceinline__ void query_grads(u32 steps) {
 #pragma unroll
     for (u32 half = 0; half < C::kHalves; ++half) barrier_wait(score_grad_ring(base).full(half), step % 2);
     issue_query_grad(part_of_query_grad<0>(), 0);
-    send_query_grads<0>();
+    send_query_grads<0>(steps);
+    if constexpr (C::kAhead) {
+      wgmma_wait<0>();
+      keep_in_registers(s);
+    }
   }
 
   __device__ __forceinline__ void walk_queries(Walk& walk) {
+    if constexpr (C::kAhead) {
+      barrier_wait(query_ring(base).full(0), 0);
+      issue_key_scores(0, 0);
+      wgmma_wait<0>();
+      keep_in_registers(s);
+    }
     for (; step < walk.steps; ++step) {
-      barrier_wait(query_ring(base).full(stage_of(step)), parity_of(step));
+      if constexpr (!C::kAhead) barrier_wait(query_ring(base).full(stage_of(step)), parity_of(step));
       barrier_wait(grad_ring(base).full(stage_of(step)), parity_of(step));
 #pragma unroll
       for (u32 half = 0; half < C::kHalves; ++half) hand_over(half, walk);
       signal(query_ring(base).empty(stage_of(step)), lane);
       signal(grad_ring(base).empty(stage_of(step)), lane);
-      query_grads();
+      query_grads(walk.steps);
       walk.advance(view);
     }
     if constexpr (C::kLateParts == 2) {
