@@ -742,6 +742,55 @@ TEST(AttentionPlan, AWindowIsABuildOfItsOwnWithItsEnds) {
   }
 }
 
+// Sinks are an operand, a softcap two numbers of the call, and each is a build of its own.
+TEST(AttentionPlan, SinksAndASoftcapAreBuildsOfTheirOwn) {
+  using Kind = record::ResolvedArgument::Kind;
+  const auto parts = [](const char* words) {
+    const Problem problem = problem_of(fmt::format("attention dim=64 {}", words));
+    return plan_of(kAttention, problem, dense_views(problem)).kernels.back().parameters.back().parts;
+  };
+  const auto defines = [](const char* source, const char* words) {
+    const Problem problem = problem_of(words);
+    return described_kernel(source).build(0, plan_facts(problem, dense_views(problem)))->defines;
+  };
+  const auto real = [](const record::ResolvedArgument& part) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(part.bits));
+  };
+  EXPECT_EQ(parts("").at(17).kind, Kind::kZeros);
+  EXPECT_EQ(parts("").at(18).kind, Kind::kZeros);
+  EXPECT_EQ(parts("sinks=1").at(17).kind, Kind::kOperand);
+  EXPECT_FLOAT_EQ(real(parts("softcap=1").at(18)), 2 * 1.44269504f / 8 / 30);
+  EXPECT_FLOAT_EQ(real(parts("softcap=1").at(19)), 1.44269504f * 30);
+  EXPECT_THAT(defines(kAttention, "attention dim=64 sinks=1"),
+              testing::IsSupersetOf({"RIDGE_SINKS=1", "RIDGE_SOFTCAP=0", "RIDGE_CONSUMERS=3"}));
+  EXPECT_THAT(defines(kAttention, "attention dim=64 softcap=1"),
+              testing::IsSupersetOf({"RIDGE_SINKS=0", "RIDGE_SOFTCAP=1", "RIDGE_CONSUMERS=2"}));
+  EXPECT_THAT(defines(kAttention, "attention dim=256 softcap=1 documents=2"), testing::Contains("RIDGE_BLOCK_N=64"))
+      << "registers";
+  constexpr const char* kNarrow = "ops/attention/backward/cuda_attention_backward.cu";
+  EXPECT_THAT(defines(kNarrow, "attention_backward dim=40 softcap=1"),
+              testing::IsSupersetOf({"RIDGE_HEAD_DIM=128", "RIDGE_COLUMNS=64", "RIDGE_BLOCK_M=64", "RIDGE_CLIPPED=1"}))
+      << "steps of 128 queries have no registers for it";
+  EXPECT_THAT(defines(kNarrow, "attention_backward dim=40 sinks=1"),
+              testing::IsSupersetOf({"RIDGE_HEAD_DIM=64", "RIDGE_COLUMNS=64", "RIDGE_BLOCK_M=128"}));
+  constexpr const char* kWide = "ops/attention/backward/cuda_attention_backward_wide.cu";
+  EXPECT_THAT(defines(kWide, "attention_backward dim=192 v_dim=128 softcap=1"),
+              testing::IsSupersetOf({"RIDGE_VALUE_DIM=192", "RIDGE_BLOCK_N=64"}));
+  for (const auto& [source, words] :
+       {std::pair{kNarrow, "attention_backward batch=2 heads=4 kv_heads=2 q_len=500 k_len=300 dim=128"},
+        {kWide, "attention_backward batch=2 heads=4 kv_heads=2 q_len=500 k_len=300 dim=256"}}) {
+    for (const int sinks : {0, 1}) {
+      const Problem problem = problem_of(fmt::format("{} sinks={}", words, sinks));
+      const ResolvedPlan plan = plan_of(source, problem, dense_views(problem));
+      EXPECT_EQ(plan.workspaces.at(6).bytes, sinks * 4u * 64) << "a sum of each block of queries and head";
+    }
+  }
+  EXPECT_THAT(described_kernel(kNarrow)
+                  .refuses(plan_facts(problem_of("attention_backward batch=0 dim=64 sinks=1")))
+                  .value_or(""),
+              HasSubstr("blocks of queries, and there is none"));
+}
+
 // Columns are rounded up to builds; panels of 64 of them, tiles of Q and keys per step fill the shared memory.
 TEST(AttentionPlan, AHeadOfAnySizeHasABuild) {
   struct Heads {
@@ -809,7 +858,7 @@ TEST(AttentionPlan, DocumentsAreCutInFrontOfTheKernel) {
                                              "ridge_attention_backward", "ridge_attention_backward_finish"));
   EXPECT_EQ(backward.kernels[1].grid[0], 14u) << "7 + 5 + 2 blocks of 64 queries";
   EXPECT_EQ(backward.kernels[2].grid[0], 18u) << "2 + 5 + 2 blocks of keys of two heads";
-  ASSERT_EQ(backward.workspaces.size(), 6u);
+  ASSERT_EQ(backward.workspaces.size(), 7u);
   EXPECT_EQ(backward.workspaces[2].bytes, 32768u * 14 * 4);
   EXPECT_EQ(backward.workspaces[4].bytes, 32u * 10);
   EXPECT_EQ(backward.workspaces[5].bytes, 8u * 15);
@@ -850,11 +899,11 @@ TEST(AttentionBackwardPlan, ThreeLaunchesShareTheirSumsInScratchMemory) {
   EXPECT_EQ(plain.kernels[0].grid[1], 8u) << "heads of both sequences";
   EXPECT_EQ(plain.kernels[1].grid[0], 12u) << "three blocks of keys of four heads";
   EXPECT_EQ(plain.kernels[1].shared_bytes, 197888u);
-  ASSERT_EQ(plain.workspaces.size(), 6u);
+  ASSERT_EQ(plain.workspaces.size(), 7u);
   EXPECT_EQ(plain.workspaces[0].bytes, 64u * 64 * 4);
   EXPECT_EQ(plain.workspaces[2].bytes, 64u * 64 * 128 * 4) << "dQ in fp32";
   EXPECT_EQ(plain.workspaces[3].bytes, 0u);
-  EXPECT_EQ(plain.kernels[0].parameters.at(0).bytes, 296u) << "AttentionBackwardView";
+  EXPECT_EQ(plain.kernels[0].parameters.at(0).bytes, 328u) << "AttentionBackwardView";
   const ResolvedPlan ordered = plan("dim=64 deterministic=1 mask=causal");
   EXPECT_EQ(ordered.kernels[0].grid[0], 4u) << "blocks of 128 queries";
   EXPECT_EQ(ordered.kernels[1].shared_bytes, 198912u);
@@ -873,8 +922,8 @@ TEST(AttentionBackwardPlan, RefusesWhatItCannotReadWithTheValues) {
   EXPECT_THAT(refusal("dim=100"), HasSubstr("heads of multiples of 8 up to 128: dim=100"));
   EXPECT_THAT(refusal("dim=136"), HasSubstr("heads of multiples of 8 up to 128: dim=136"));
   EXPECT_THAT(refusal("dim=128 v_dim=4"), HasSubstr("up to 128: dim=128 v_dim=4"));
-  EXPECT_THAT(refusal("dim=64 sinks=1"), HasSubstr("no build with sinks: sinks=1"));
-  EXPECT_THAT(refusal("dim=64 softcap=1"), HasSubstr("no build with a softcap: softcap=1"));
+  EXPECT_EQ(refusal("dim=64 sinks=1"), "");
+  EXPECT_EQ(refusal("dim=64 softcap=1 sinks=1"), "");
   EXPECT_THAT(refusal("dim=64 alibi=1"), HasSubstr("no build with slopes: alibi=1"));
   EXPECT_THAT(refusal("k_len=0"), HasSubstr("nothing to multiply"));
   EXPECT_THAT(refusal("batch=20000"), HasSubstr("at most 65535 heads"));
@@ -895,7 +944,7 @@ TEST(WideAttentionBackwardPlan, HasAllHeadsBeyondTheOtherKernels) {
   EXPECT_EQ(latent.kernels[1].shared_bytes, 230576u);
   EXPECT_EQ(latent.kernels[2].block[0], 384u) << "three parts of dQ";
   EXPECT_EQ(latent.workspaces[2].bytes, 64u * 64 * 192 * 4) << "dQ in fp32";
-  EXPECT_EQ(latent.kernels[0].parameters.at(0).bytes, 296u) << "AttentionBackwardView";
+  EXPECT_EQ(latent.kernels[0].parameters.at(0).bytes, 328u) << "AttentionBackwardView";
   const ResolvedPlan middle = plan("dim=160 v_dim=136");
   EXPECT_EQ(middle.kernels[1].grid[0], 20u) << "five blocks of 64 keys of four heads";
   EXPECT_EQ(middle.workspaces[2].bytes, 64u * 64 * 192 * 4);

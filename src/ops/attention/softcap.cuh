@@ -11,4 +11,10 @@ __device__ __forceinline__ float tangent_of_power(float power) {
   return fmaf(-2.0f, reciprocal(1.0f + exp2_approx(power)), 1.0f);
 }
 
+// The derivative of the tangent, from it; where masks have -infinity for it, 0.
+__device__ __forceinline__ float slope_at(float tangent) {
+  const float inside = fmaxf(tangent, -1.0f);
+  return fmaf(-inside, inside, 1.0f);
+}
+
 }  // namespace ridge::cuda

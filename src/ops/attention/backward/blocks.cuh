@@ -46,6 +46,10 @@ struct AttentionBackwardView {
   DocumentKeys* key_tiles;
   DocumentQueries* query_blocks;
   u32 dim, value_dim;  // columns of Q and K, and of V and O, with RIDGE_CLIPPED
+  const float* sinks;  // [heads] and their gradients, with RIDGE_SINKS, as what follows
+  float* d_sinks;
+  float* sink_sums;                // [heads, q_blocks], workspace: what the rows of a block have for the gradient
+  float power_of_score, cap_log2;  // with RIDGE_SOFTCAP: 2 log2(e) times the scale over the cap; the cap times log2(e)
 };
 
 namespace {
@@ -204,8 +208,34 @@ __device__ __forceinline__ void mask_scores(float (&s)[kScores], const Attention
   }
 }
 
+// With a softcap scores become tangents, which are scores over the cap.
+template <int kScores>
+__device__ __forceinline__ void cap_scores(float (&s)[kScores], const AttentionBackwardView& view) {
+  if constexpr (Config::kSoftcap) {
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) s[i] = tangent_of_power(s[i] * view.power_of_score);
+  }
+}
+
 __device__ __forceinline__ u32 pack(float low, float high) {
   return Config::kType == MatrixType::kBf16 ? pack_bf16(low, high) : pack_f16(low, high);
+}
+
+// Tangents of 16 queries become their weights times the slope of the softcap, which dS is made of; P is rounded before.
+template <int kScores>
+__device__ __forceinline__ void weigh_chunk(float (&s)[kScores], int chunk, const float (&log_sums)[4],
+                                            const AttentionBackwardView& view, u32 (&p)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    float weights[2];
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      float& x = s[8 * chunk + 2 * i + j];
+      weights[j] = exp2_approx(fmaf(x, view.cap_log2, -log_sums[i / 2 * 2 + j]));
+      x = weights[j] * slope_at(x);
+    }
+    p[i] = pack(weights[0], weights[1]);
+  }
 }
 
 // A finished gradient of the 64 keys of a warpgroup, over their rows of the tile, which nothing needs any more.
@@ -280,6 +310,37 @@ __device__ __forceinline__ float dot(const uint4& x, const uint4& y) {
   return sum;
 }
 
+__device__ __forceinline__ float over_warp_sum(float x) {
+#pragma unroll
+  for (u32 step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  return x;
+}
+
+// What the threads of a block of `ridge_attention_backward_prepare` have for the gradient of their head's sink.
+__device__ __forceinline__ void add_up_sink(const AttentionBackwardView& view, u64 at, float x) {
+  __shared__ float of_warps[kSideThreads / kWarpThreads];
+  x = over_warp_sum(x);
+  if (threadIdx.x % kWarpThreads == 0) of_warps[threadIdx.x / kWarpThreads] = x;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  float sum = of_warps[0];
+#pragma unroll
+  for (u32 warp = 1; warp < kSideThreads / kWarpThreads; ++warp) sum += of_warps[warp];
+  view.sink_sums[at] = sum;
+}
+
+// The gradient of a head's sink, by a warp: always in the same order.
+__device__ __forceinline__ void finish_sink(const AttentionBackwardView& view, u32 head, u32 lane) {
+  const u32 blocks = Config::kPacked ? view.query_blocks[0].first : view.q_blocks;
+  float sum = 0.0f;
+  for (u32 batch = 0; batch < view.batch; ++batch) {
+    const float* const sums = view.sink_sums + (static_cast<u64>(batch) * view.heads + head) * view.q_blocks;
+    for (u32 block = lane; block < blocks; block += kWarpThreads) sum += sums[block];
+  }
+  sum = over_warp_sum(sum);
+  if (lane == 0) view.d_sinks[head] = -sum;
+}
+
 // Lane c of four holds value k of group c afterwards, where it held group k of its own: [k] of lane c and [c] of lane k
 // change places.
 __device__ __forceinline__ void transpose_quad(u32 (&v)[4], u32 lane) {
@@ -345,6 +406,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::kSideThreads)
   if (C::kOrdered && threadIdx.x < C::kTurns) view.turns[at * C::kTurns + threadIdx.x] = 0;
 
   const u32 lane = threadIdx.x % kLanes;
+  float of_sink = 0.0f;
 #pragma unroll
   for (u32 row = threadIdx.x / kLanes; row < C::kBlockM; row += kSideThreads / kLanes) {
     const u32 query = queries.first + row;
@@ -363,8 +425,12 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::kSideThreads)
       // A row that sees no key, and one past the end, weighs every key with zero.
       view.scaled_log_sum[at * C::kBlockM + factor_place(row)] = log_sum == -kInfinity ? kInfinity : log_sum * kLog2E;
       view.delta[at * C::kBlockM + factor_place(row)] = sum;
+      if constexpr (C::kSinks) {
+        if (log_sum != -kInfinity) of_sink = fmaf(exp2_approx((view.sinks[head] - log_sum) * kLog2E), sum, of_sink);
+      }
     }
   }
+  if constexpr (C::kSinks) add_up_sink(view, at, of_sink);
 }
 
 // A block per block of queries and head: dQ from the order of the accumulators to rows, scaled and rounded.
@@ -375,6 +441,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::kFinishThreads)
   const u32 block = blockIdx.x, flat_head = blockIdx.y;
   const u32 batch = flat_head / view.heads, head = flat_head - batch * view.heads;
   if (C::kPacked && block >= view.query_blocks[0].first) return;
+  if (C::kSinks && block == 0 && batch == 0 && threadIdx.x < kWarpThreads) finish_sink(view, head, threadIdx.x);
   const DocumentQueries queries = queries_of(view, block);
   const u32 part = threadIdx.x / kWarpgroupThreads, thread = threadIdx.x % kWarpgroupThreads, lane = threadIdx.x % 32;
   const u64 at = (static_cast<u64>(flat_head) * view.q_blocks + block) * C::kParts + part;

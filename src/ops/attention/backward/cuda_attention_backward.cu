@@ -17,7 +17,11 @@
 // behind its document.
 //
 // Of heads of fewer than RIDGE_HEAD_DIM columns (RIDGE_CLIPPED) the copy engine fills the columns that they lack with
-// zeros and stores none of them; products take RIDGE_COLUMNS (96, or all), but for dQ, which takes all.
+// zeros and stores none of them; products take RIDGE_COLUMNS (64, 96, or all), but for dQ, which takes all.
+//
+// With RIDGE_SOFTCAP scores become tangents before they are masked, and P takes their slope with it to dS. With
+// RIDGE_SINKS the launch before adds up what its rows have for the gradient of their head's sink, and the launch behind
+// those sums, each in a fixed order.
 //
 // Entry points: with RIDGE_PACKED `ridge_attention_backward_documents`, `ridge_attention_backward_prepare`,
 // `ridge_attention_backward`, `ridge_attention_backward_finish`, in this order on one stream.
@@ -31,12 +35,14 @@ max_registers = 168
 RIDGE_TYPE = { value = "dtype", names = ["kBf16", "kF16"] }
 RIDGE_HEAD_DIM = { value = "head_dim" }
 RIDGE_CLIPPED = { value = "min(dim, v_dim) < head_dim" }
-RIDGE_COLUMNS = { value = "max(dim, v_dim) > 64 && max(dim, v_dim) <= 96 ? 96 : head_dim" }
+RIDGE_COLUMNS = { value = "columns" }
 RIDGE_BLOCK_M = { value = "block_m" }
 RIDGE_CAUSAL = { value = "window ? 0 : mask" }
 RIDGE_WINDOW = { value = "window" }
 RIDGE_PACKED = { value = "packed" }
 RIDGE_ORDERED = { value = "deterministic" }
+RIDGE_SINKS = { value = "sinks" }
+RIDGE_SOFTCAP = { value = "softcap" }
 [configs]
 default = { }
 [variants]
@@ -64,12 +70,26 @@ d64_v128_bf16_causal = { case = "attention_backward dim=64 v_dim=128 dtype=bf16 
 d40_bf16_causal = { case = "attention_backward dim=40 dtype=bf16 mask=causal" }
 d40_bf16_window = { case = "attention_backward dim=40 dtype=bf16 mask=causal keys_left=65" }
 d40_bf16_packed = { case = "attention_backward dim=40 dtype=bf16 mask=causal documents=4" }
+d64_bf16_causal_sinks = { case = "attention_backward dim=64 dtype=bf16 mask=causal sinks=1" }
+d64_bf16_window_sinks_ordered = { case = "attention_backward dim=64 dtype=bf16 mask=causal keys_left=65 deterministic=1 sinks=1" }
+d64_bf16_packed_sinks = { case = "attention_backward dim=64 dtype=bf16 mask=causal keys_left=65 documents=4 sinks=1" }
+d128_f16_full_sinks = { case = "attention_backward dim=128 dtype=f16 mask=full sinks=1" }
+d128_bf16_causal_softcap = { case = "attention_backward dim=128 dtype=bf16 mask=causal softcap=1" }
+d128_bf16_window_softcap = { case = "attention_backward dim=128 dtype=bf16 mask=causal keys_left=65 softcap=1" }
+d128_bf16_packed_softcap_ordered = { case = "attention_backward dim=128 dtype=bf16 mask=causal documents=4 deterministic=1 softcap=1" }
+d96_f16_full_softcap_sinks = { case = "attention_backward dim=96 dtype=f16 mask=full softcap=1 sinks=1" }
+d64_bf16_causal_softcap = { case = "attention_backward dim=64 dtype=bf16 mask=causal softcap=1" }
 */
 /* ridge-launch
-# The head that a build is made for; what a smaller one lacks is read as zeros and not written.
+# The head that a build is made for; what a smaller one lacks is read as zeros and not written. Steps of 128 queries
+# have no registers for a softcap.
 [[value]]
 name = "head_dim"
-expression = "max(dim, v_dim) <= 64 ? 64 : 128"
+expression = "max(dim, v_dim) <= 64 && softcap == 0 ? 64 : 128"
+# Those of it that products take, but for dQ.
+[[value]]
+name = "columns"
+expression = "max(dim, v_dim) <= 64 ? 64 : max(dim, v_dim) <= 96 ? 96 : 128"
 [[value]]
 name = "block_m"
 expression = "head_dim == 64 ? 128 : 64"
@@ -109,11 +129,8 @@ reason = "queries, keys and tiles are counted in 32 bits"
 expression = "window == 0 || max(q_len, k_len) <= 268435456"
 reason = "the ends of a window are counted in 32 bits"
 [[needs]]
-expression = "sinks == 0"
-reason = "the kernel has no build with sinks"
-[[needs]]
-expression = "softcap == 0"
-reason = "the kernel has no build with a softcap"
+expression = "sinks == 0 || heads_total > 0"
+reason = "the gradients of sinks are written by blocks of queries, and there is none"
 [[needs]]
 expression = "alibi == 0"
 reason = "the kernel has no build with slopes"
@@ -138,6 +155,9 @@ bytes = "packed ? 32 * (tiles + 1) : 0"
 [[workspace]]
 name = "query_blocks"
 bytes = "packed ? 8 * (q_blocks + 1) : 0"
+[[workspace]]
+name = "sink_sums"
+bytes = "sinks ? 4 * pairs : 0"
 [[tensor_map]]
 name = "map_q"
 operand = "q"
@@ -194,6 +214,10 @@ members = [
   { operand = "d_v" }, { i64 = "d_v_stride0" }, { i64 = "d_v_stride2" }, { i64 = "d_v_stride1" },
   { workspace = "key_tiles" }, { workspace = "query_blocks" },
   { u32 = "dim" }, { u32 = "v_dim" },
+  { operand = "sinks", when = "sinks" }, { operand = "d_sinks", when = "sinks" }, { workspace = "sink_sums" },
+  # A cap so small that the first is no number of fp32 has the largest: every score but 0 is then at the cap.
+  { f32 = "min(2.8853900817779268 * scale / cap, 3.4028234663852886e38)", when = "softcap" },
+  { f32 = "1.4426950408889634 * cap", when = "softcap" },
 ]
 [[kernel]]
 symbol = "ridge_attention_backward_documents"
@@ -235,6 +259,7 @@ args = [{ struct = "view" }]
 #include "../../../device/cuda/kernel/tma.cuh"
 #include "../../../device/cuda/kernel/wgmma.cuh"
 #include "../documents.cuh"
+#include "../softcap.cuh"
 #include "../spans.cuh"
 
 #ifndef RIDGE_PRODUCER_REGISTERS
@@ -255,6 +280,8 @@ struct Config {
   static constexpr bool kWindow = RIDGE_WINDOW != 0;
   static constexpr bool kPacked = RIDGE_PACKED != 0;
   static constexpr bool kOrdered = RIDGE_ORDERED != 0;
+  static constexpr bool kSinks = RIDGE_SINKS != 0;
+  static constexpr bool kSoftcap = RIDGE_SOFTCAP != 0;
   static constexpr bool kClipped = RIDGE_CLIPPED != 0;  // heads are smaller than kHeadDim
   static constexpr u32 kColumns = RIDGE_COLUMNS;        // of kHeadDim that may be other than zero
   // Where a step has 64 queries, dV is issued before dS is computed and runs under it; for 128 the registers do not do.
@@ -283,6 +310,7 @@ struct Config {
 
   static_assert(kHeadDim * kBlockM == 128 * 64, "dQ of a block of queries is two parts of 64 x 64");
   static_assert(kWindow || !kPacked, "documents have the masks of a window");
+  static_assert(kEarlyValues || !kSoftcap, "P is rounded before it takes the slope of the softcap");
 };
 
 struct SharedLayout {
@@ -511,12 +539,16 @@ struct Consumer {
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       if (kChunks > kFactors && chunk == kFactors) load_factors<kFactors, kChunks>(SharedLayout::kLogSums);
+      if constexpr (C::kSoftcap) {
+        weigh_chunk(s, chunk, factors[chunk % kFactors], view, p[chunk]);
+      } else {
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        float& score = s[8 * chunk + i];
-        score = exp2_approx(fmaf(score, view.scale_log2, -factors[chunk % kFactors][i / 4 * 2 + i % 2]));
+        for (int i = 0; i < 8; ++i) {
+          float& score = s[8 * chunk + i];
+          score = exp2_approx(fmaf(score, view.scale_log2, -factors[chunk % kFactors][i / 4 * 2 + i % 2]));
+        }
+        if constexpr (C::kEarlyValues) pack_weights(chunk);
       }
-      if constexpr (C::kEarlyValues) pack_weights(chunk);
     }
   }
 
@@ -591,6 +623,7 @@ struct Consumer {
       issue_scores(dp, SharedLayout::kValues, grads(step));
       wgmma_wait<1>();
       keep_in_registers(s);
+      cap_scores(s, view);
       if (walk.masked()) mask_scores(s, view, walk, warpgroup, warp_in_group, lane);
       weights();
       load_factors<0, kFactors>(SharedLayout::kDeltas);

@@ -16,7 +16,8 @@
 //
 // Heads of fewer columns cost what those of a build cost: the copy engine fills the columns that they lack with zeros
 // and stores none of them. Made for a thousand tokens and more; equal bits over runs with RIDGE_ORDERED, windows
-// (RIDGE_WINDOW) and documents (RIDGE_PACKED) as in cuda_attention_backward.cu.
+// (RIDGE_WINDOW), documents (RIDGE_PACKED), sinks (RIDGE_SINKS) and a softcap (RIDGE_SOFTCAP) as in
+// cuda_attention_backward.cu.
 //
 // Entry points: with RIDGE_PACKED `ridge_attention_backward_documents`, `ridge_attention_backward_prepare`,
 // `ridge_attention_backward`, `ridge_attention_backward_finish`, in this order on one stream.
@@ -35,6 +36,8 @@ RIDGE_CAUSAL = { value = "window ? 0 : mask" }
 RIDGE_WINDOW = { value = "window" }
 RIDGE_PACKED = { value = "packed" }
 RIDGE_ORDERED = { value = "deterministic" }
+RIDGE_SINKS = { value = "sinks" }
+RIDGE_SOFTCAP = { value = "softcap" }
 [configs]
 default = { }
 [variants]
@@ -56,12 +59,19 @@ d192_v128_bf16_window_ordered = { case = "attention_backward dim=192 v_dim=128 d
 d192_v128_bf16_packed = { case = "attention_backward dim=192 v_dim=128 dtype=bf16 mask=causal documents=4" }
 d192_v128_bf16_packed_ordered = { case = "attention_backward dim=192 v_dim=128 dtype=bf16 mask=causal documents=4 deterministic=1" }
 d192_v128_f16_causal = { case = "attention_backward dim=192 v_dim=128 dtype=f16 mask=causal" }
+d256_bf16_causal_softcap = { case = "attention_backward dim=256 dtype=bf16 mask=causal softcap=1" }
+d256_bf16_window_softcap_ordered = { case = "attention_backward dim=256 dtype=bf16 mask=causal keys_left=65 deterministic=1 softcap=1" }
+d256_f16_packed_softcap_sinks = { case = "attention_backward dim=256 dtype=f16 documents=4 softcap=1 sinks=1" }
+d192_bf16_causal_softcap = { case = "attention_backward dim=192 dtype=bf16 mask=causal softcap=1" }
+d192_v128_bf16_causal_softcap = { case = "attention_backward dim=192 v_dim=128 dtype=bf16 mask=causal softcap=1" }
+d192_v128_bf16_packed_sinks = { case = "attention_backward dim=192 v_dim=128 dtype=bf16 mask=causal documents=4 sinks=1" }
 */
 /* ridge-launch
-# The heads that a build is made for; what smaller ones lack is read as zeros and not written.
+# The heads that a build is made for; what smaller ones lack is read as zeros and not written. Scores of 128 keys have
+# no registers for a softcap.
 [[value]]
 name = "latent"
-expression = "dim <= 192 && v_dim <= 128"
+expression = "dim <= 192 && v_dim <= 128 && softcap == 0"
 [[value]]
 name = "query_dim"
 expression = "max(dim, v_dim) <= 192 ? 192 : 256"
@@ -98,17 +108,14 @@ reason = "the kernel is made for heads of more than 128"
 expression = "dim % 8 == 0 && v_dim % 8 == 0 && max(dim, v_dim) <= 256"
 reason = "the kernel takes heads of multiples of 8 up to 256"
 [[needs]]
-expression = "sinks == 0"
-reason = "the kernel has no build with sinks"
-[[needs]]
-expression = "softcap == 0"
-reason = "the kernel has no build with a softcap"
-[[needs]]
 expression = "alibi == 0"
 reason = "the kernel has no build with slopes"
 [[needs]]
 expression = "min(q_len, k_len) > 0"
 reason = "there is nothing to multiply"
+[[needs]]
+expression = "sinks == 0 || heads_total > 0"
+reason = "the gradients of sinks are written by blocks of queries, and there is none"
 [[needs]]
 expression = "heads_total <= 65535"
 reason = "a grid has at most 65535 heads of all sequences"
@@ -139,6 +146,9 @@ bytes = "packed ? 32 * (tiles + 1) : 0"
 [[workspace]]
 name = "query_blocks"
 bytes = "packed ? 8 * (q_blocks + 1) : 0"
+[[workspace]]
+name = "sink_sums"
+bytes = "sinks ? 4 * pairs : 0"
 [[tensor_map]]
 name = "map_q"
 operand = "q"
@@ -195,6 +205,10 @@ members = [
   { operand = "d_v" }, { i64 = "d_v_stride0" }, { i64 = "d_v_stride2" }, { i64 = "d_v_stride1" },
   { workspace = "key_tiles" }, { workspace = "query_blocks" },
   { u32 = "dim" }, { u32 = "v_dim" },
+  { operand = "sinks", when = "sinks" }, { operand = "d_sinks", when = "sinks" }, { workspace = "sink_sums" },
+  # A cap so small that the first is no number of fp32 has the largest: every score but 0 is then at the cap.
+  { f32 = "min(2.8853900817779268 * scale / cap, 3.4028234663852886e38)", when = "softcap" },
+  { f32 = "1.4426950408889634 * cap", when = "softcap" },
 ]
 [[kernel]]
 symbol = "ridge_attention_backward_documents"
@@ -236,6 +250,7 @@ args = [{ struct = "view" }]
 #include "../../../device/cuda/kernel/tma.cuh"
 #include "../../../device/cuda/kernel/wgmma.cuh"
 #include "../documents.cuh"
+#include "../softcap.cuh"
 #include "../spans.cuh"
 
 #ifndef RIDGE_AHEAD
@@ -255,6 +270,8 @@ struct Config {
   static constexpr bool kWindow = RIDGE_WINDOW != 0;
   static constexpr bool kPacked = RIDGE_PACKED != 0;
   static constexpr bool kOrdered = RIDGE_ORDERED != 0;
+  static constexpr bool kSinks = RIDGE_SINKS != 0;
+  static constexpr bool kSoftcap = RIDGE_SOFTCAP != 0;
   static constexpr bool kClipped = true;
   static constexpr u32 kStages = 2;  // of Q and of dO, so that a step's number says where everything lies
 
@@ -287,7 +304,7 @@ struct Config {
   static constexpr u32 kPieceStages = 2;
   // The last parts of a step leave during the next one, where registers hold them: the bulk add takes longer than the
   // products of dQ.
-  static constexpr u32 kLateParts = kSplitKeys ? 0 : 2;
+  static constexpr u32 kLateParts = kSplitKeys || (kSoftcap && kPacked) ? 0 : 2;
   // Where they do not, the first scores of the next step are multiplied while the last part of dQ leaves, and dP is
   // issued behind the log-sum-exps, because there are no registers for them beside it.
   static constexpr bool kAhead = kSplitKeys && RIDGE_AHEAD != 0;
@@ -300,6 +317,7 @@ struct Config {
   static_assert(kHalves == 1 || kHalves == 2, "a warpgroup has 64 keys");
   static_assert(kProducerRegisters + kScoreRegisters + kGradGroups * kGradRegisters <= 512, "65536 registers");
   static_assert(kWindow || !kPacked, "documents have the masks of a window");
+  static_assert(!kSplitKeys || !kSoftcap, "scores of 128 keys have no registers for a softcap");
 };
 
 struct SharedLayout {
@@ -551,6 +569,7 @@ struct Scores {
     if constexpr (!C::kApart) issue_value_scores(half);
     wgmma_wait<C::kApart ? 0 : 1>();
     keep_in_registers(s);
+    cap_scores(s, view);
     if (walk.masked()) {
       // Found again where a block is masked: held from step to step it would take registers that there are not.
       u32 own_lane = lane;
@@ -558,6 +577,34 @@ struct Scores {
       mask_scores(s, view, walk, half, warp_in_group, own_lane);
     }
     if constexpr (C::kApart) load_first_factors(SharedLayout::kLogSums);
+    if constexpr (C::kSoftcap) {
+      hand_over_capped_weights(half, tile);
+    } else {
+      hand_over_weights(half, tile);
+    }
+    if constexpr (C::kLateParts == 2) send_late_part<C::kParts - 2>();
+    load_first_factors(SharedLayout::kDeltas);
+    barrier_wait(score_grad_ring(base).empty(half), step % 2 ^ 1u);
+    wgmma_wait<0>();
+    keep_in_registers(dp);
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      u32 x[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int low = 8 * chunk + 2 * i;
+        x[i] = pack(s[low] * (dp[low] - factors[chunk % kFactors][i / 2 * 2]),
+                    s[low + 1] * (dp[low + 1] - factors[chunk % kFactors][i / 2 * 2 + 1]));
+      }
+      load_factors(SharedLayout::kDeltas, chunk + kFactors);
+      store_chunk(x, tile + SharedLayout::kScoreGrads, chunk);
+    }
+    handed_over(score_grad_ring(base).full(half));
+    if constexpr (C::kLateParts == 2) send_late_part<C::kParts - 1>();
+  }
+
+  // P of these scores.
+  __device__ __forceinline__ void hand_over_weights(u32 half, u32 tile) {
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
 #pragma unroll
@@ -586,25 +633,19 @@ struct Scores {
       store_chunk(x, tile + SharedLayout::kWeights, chunk);
     }
     handed_over(weight_ring(base).full(half));
-    if constexpr (C::kLateParts == 2) send_late_part<C::kParts - 2>();
-    load_first_factors(SharedLayout::kDeltas);
-    barrier_wait(score_grad_ring(base).empty(half), step % 2 ^ 1u);
-    wgmma_wait<0>();
-    keep_in_registers(dp);
+  }
+
+  // P behind a softcap, whose slope takes its place: a chunk at a time, because there are no registers for both.
+  __device__ __forceinline__ void hand_over_capped_weights(u32 half, u32 tile) {
+    barrier_wait(weight_ring(base).empty(half), step % 2 ^ 1u);
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       u32 x[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int low = 8 * chunk + 2 * i;
-        x[i] = pack(s[low] * (dp[low] - factors[chunk % kFactors][i / 2 * 2]),
-                    s[low + 1] * (dp[low + 1] - factors[chunk % kFactors][i / 2 * 2 + 1]));
-      }
-      load_factors(SharedLayout::kDeltas, chunk + kFactors);
-      store_chunk(x, tile + SharedLayout::kScoreGrads, chunk);
+      weigh_chunk(s, chunk, factors[chunk % kFactors], view, x);
+      load_factors(SharedLayout::kLogSums, chunk + kFactors);
+      store_chunk(x, tile + SharedLayout::kWeights, chunk);
     }
-    handed_over(score_grad_ring(base).full(half));
-    if constexpr (C::kLateParts == 2) send_late_part<C::kParts - 1>();
+    handed_over(weight_ring(base).full(half));
   }
 
   // A finished part of dQ to the warp that adds it.
