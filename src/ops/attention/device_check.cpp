@@ -65,14 +65,13 @@ DeviceCall device_call(const Problem& problem, const Arguments& arguments) {
   call.batch = s.batch, call.heads = s.heads, call.kv_heads = s.kv_heads;
   call.q_len = s.q_len, call.k_len = s.k_len;
   call.left = s.window.left, call.right = s.window.right;
-  call.scale = s.scale;
+  call.scale = s.scale, call.cap = s.cap;
+  if (s.sinks) call.sinks = view("sinks").data;
   return call;
 }
 
 std::optional<std::string> refused_by_check(const Problem& problem) {
   const Shape s = shape_of(problem);
-  if (s.sinks) return "the check on a GPU knows no sinks";
-  if (s.softcap) return "the check on a GPU knows no softcap";
   if (s.alibi) return "the check on a GPU knows no slopes";
   return std::nullopt;
 }
