@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Times attention in windows and of packed documents, forward and backward, beside FlashAttention, contenders taking turns.
+"""Times attention in windows, of packed documents, with sinks and with a softcap, forward and backward, beside FlashAttention, contenders taking turns.
 
     attention_masks_compare.py OUT [--repeats 20] [--checks-only] [--only TEXT] [--commit ID]
 
-Calls are those of PyTorch: `rt.attention(window=)`, `rt.varlen_attention`, FlashAttention-4 where `flash_attn.cute` can be imported, and the
+Calls are those of PyTorch: `rt.attention(window=, sinks=, softcap=)`, `rt.varlen_attention`, FlashAttention-4 where `flash_attn.cute` can be imported, and the
 FlashAttention that torch has. Every timed call is one pass on random normal data, with the L2 displaced before it, between two events;
 contenders change places from round to round, the median counts. A backward pass is that of a graph which is kept. FLOP: 4 x pairs of a query
 and a key that it sees x dim x heads, backward 10 x. Results of all contenders are held against ours first, ours against torch's math in
@@ -37,6 +37,12 @@ WINDOWS = [  # batch, heads, kv_heads, length, dim, left, right
 DOCUMENTS = [  # heads, kv_heads, dim, causal, lengths
     (32, 8, 128, True, [2048] * 8), (32, 8, 128, True, [8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 32]), (32, 8, 128, True, [512] * 32),
     (32, 8, 128, False, [1000] * 16), (32, 32, 64, True, [777] * 21), (32, 8, 96, True, [2048] * 8), (16, 16, 256, True, [2048] * 8)]
+BESIDE = [  # batch, heads, kv_heads, length, dim, left, right, sinks, softcap: GPT-OSS, Gemma 2, and each beside the call without
+    (1, 64, 8, 8192, 64, 127, 0, True, 0.0), (1, 64, 8, 8192, 64, -1, 0, True, 0.0), (1, 64, 8, 8192, 64, -1, 0, False, 0.0),
+    (1, 16, 8, 8192, 256, 4095, 0, False, 50.0), (1, 16, 8, 8192, 256, -1, 0, False, 50.0), (1, 16, 8, 8192, 256, -1, 0, False, 0.0),
+    (1, 32, 8, 8192, 128, -1, 0, False, 30.0), (1, 32, 8, 8192, 128, -1, 0, True, 0.0), (1, 32, 8, 8192, 128, -1, 0, False, 0.0),
+    (4, 32, 32, 2048, 64, -1, 0, False, 30.0)]
+CHECKED_BESIDE = [(1, 8, 2, 900, 64, 100, 0, True, 0.0), (1, 8, 2, 700, 128, -1, 0, True, 5.0), (1, 4, 2, 500, 256, 90, 0, False, 5.0), (1, 4, 2, 300, 40, -1, 0, False, 5.0)]
 CHECKED = (1, 8, 2, 900, 128, 100, 30), (8, 2, 128, True, [300, 1, 129, 0, 400, 70])
 MOST_DIFFERENCE = 0.012  # of the RMS, in bf16
 
@@ -58,6 +64,21 @@ def window_work(case):
     if flash_attn_func is not None:
         calls["fa4"] = lambda: first(flash_attn_func(q, k, v, causal=right == 0, window_size=(left, right)))
     return f"{batch},{heads}/{kv_heads},{length},{dim} window {left},{right}", 4e-9 * batch * heads * dim * seen_pairs(length, left, right), (q, k, v), calls
+
+
+def beside_work(case):
+    batch, heads, kv_heads, length, dim, left, right, with_sinks, softcap = case
+    q, k, v = tokens(batch, length, heads, dim), tokens(batch, length, kv_heads, dim), tokens(batch, length, kv_heads, dim)
+    sinks = torch.randn(heads, device="cuda").requires_grad_() if with_sinks else None
+    given = {"window": (left, right), "sinks": sinks, "softcap": softcap or None}
+    calls = {"ridgeline": lambda: rt.attention(q, k, v, **given), "ridgeline_ordered": lambda: rt.attention(q, k, v, **given, deterministic=True)}
+    if flash_attn_func is not None:
+        of_peer = {"window_size": (None if left < 0 else left, right), "softcap": softcap, "learnable_sink": None if sinks is None else sinks.detach().bfloat16()}
+        calls["fa4"] = lambda: first(flash_attn_func(q, k, v, causal=right == 0, **of_peer))
+    beside = f"{' sinks' if with_sinks else ''}{f' softcap {softcap:g}' if softcap else ''}" or " neither"
+    pairs = seen_pairs(length, length if left < 0 else left, right)
+    calls_of = {"sinks": sinks, "softcap": softcap}
+    return f"{batch},{heads}/{kv_heads},{length},{dim} window {left},{right} with{beside}", 4e-9 * batch * heads * dim * pairs, (q, k, v), calls, calls_of
 
 
 def documents_work(case):
@@ -84,11 +105,15 @@ def torch_flash(q, k, v, of, longest, causal, left, right):
     return torch.ops.aten._flash_attention_forward(q, k, v, of, of, longest, longest, 0.0, causal, False, window_size_left=left, window_size_right=right)[0]
 
 
-def by_math(q, k, v, seen):
+def by_math(q, k, v, seen, sinks=None, softcap=0.0):
     group = q.shape[-2] // k.shape[-2]
     q, k, v = q.float(), k.float().repeat_interleave(group, -2), v.float().repeat_interleave(group, -2)
     scores = torch.einsum("...ihd,...jhd->...hij", q, k) * q.shape[-1] ** -0.5
-    weights = scores.masked_fill(~seen, -torch.inf).softmax(-1).nan_to_num(0.0)
+    scores = softcap * torch.tanh(scores / softcap) if softcap else scores
+    scores = scores.masked_fill(~seen, -torch.inf)
+    if sinks is not None:
+        scores = torch.cat([scores, sinks[:, None, None].expand(*scores.shape[:-1], 1)], -1)
+    weights = scores.softmax(-1).nan_to_num(0.0)[..., : k.shape[-3]]
     return torch.einsum("...hij,...jhd->...ihd", weights, v)
 
 
@@ -113,9 +138,16 @@ def passes(leaves, calls, grad):
 
 
 def check(work, seen):
-    name, _, leaves, calls = work
+    name, _, leaves, calls, *beside = work
+    beside = beside[0] if beside else {}
     grad = torch.randn_like(leaves[0])
-    want = by_math(*leaves, seen)
+    want = by_math(*leaves, seen, **beside)
+    sinks = beside.get("sinks")
+    if sinks is not None:
+        of_sinks = [torch.autograd.grad(out, sinks, g)[0] for out, g in ((calls["ridgeline"](), grad), (by_math(*leaves, seen, **beside), grad.float()))]
+        print(f"{name}: gradients of sinks off by {difference(*of_sinks):.4f}", flush=True)
+        if difference(*of_sinks) > MOST_DIFFERENCE:
+            return False
     want = (want.detach(), *torch.autograd.grad(want, leaves, grad.float()))
     wrong = 0
     for contender, results in passes(leaves, calls, grad)[2].items():
@@ -132,6 +164,9 @@ def right():
     of = torch.repeat_interleave(torch.arange(len(documents[4]), device="cuda"), torch.tensor(documents[4], device="cuda"))
     place = torch.arange(len(of), device="cuda")
     ok = check(window_work(window), (away >= -left) & (away <= reach))
+    for one in CHECKED_BESIDE:
+        away = torch.arange(one[3], device="cuda") - torch.arange(one[3], device="cuda")[:, None]
+        ok = check(beside_work(one), (away >= (-one[5] if one[5] >= 0 else -one[3])) & (away <= one[6])) and ok
     return check(documents_work(documents), (of[:, None] == of) & (place <= place[:, None])) and ok
 
 
@@ -164,9 +199,9 @@ def main():
     if options.checks_only:
         return 0
     rows, sweep = [], torch.zeros(128 << 20, dtype=torch.int32, device="cuda")
-    for make, cases in ((window_work, WINDOWS), (documents_work, DOCUMENTS)):
+    for make, cases in ((window_work, WINDOWS), (documents_work, DOCUMENTS), (beside_work, BESIDE)):
         for case in cases:
-            name, flop, leaves, calls = make(case)
+            name, flop, leaves, calls = make(case)[:4]
             if options.only not in name:
                 continue
             grad = torch.randn_like(leaves[0])
