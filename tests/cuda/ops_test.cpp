@@ -318,6 +318,14 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
     add("n=2600 k=64 residual=1");
     add("n=2200 k=72 layout=t batch=2");
   }
+  if (op.name == "attention" || op.name == "attention_backward") {
+    // More tiles than multiprocessors, then sizes that a sanitizer ends with.
+    add("heads=40 kv_heads=8 q_len=600 k_len=600 dim=64 mask=causal keys_left=129 sinks=1");
+    add("heads=40 kv_heads=8 q_len=600 k_len=600 dim=128 mask=causal keys_left=129 softcap=1");
+    add("heads=2 kv_heads=1 q_len=130 k_len=130 dim=64 mask=causal sinks=1");
+    add("heads=2 kv_heads=1 q_len=130 k_len=130 dim=128 mask=causal softcap=1");
+    add("heads=2 kv_heads=1 q_len=130 k_len=130 dim=256 mask=causal documents=2 softcap=1 sinks=1");
+  }
   if (op.name != "gemm") return problems;
   // What is added, in tiles of which a warp has more slabs than buffers, and more tiles than multiprocessors.
   for (const char* more :
@@ -795,23 +803,30 @@ TEST(CudaOps, AWarmCallOfADescribedKernelCostsLittleOverItsLaunches) {
   }
 }
 
-// One prepared launch serves every scale.
+// One prepared launch serves every scale and every softcap.
 TEST(CudaOps, AScalarIsOfItsCallAlone) {
   const auto stream = gpu::Stream::create(the_device());
   ASSERT_TRUE(stream);
   const ops::Operator& op = **ops::find_operator("attention");
   const ops::Implementation& own = **ops::find_implementation(op, "cuda_attention");
-  const ops::Problem problem = *op.bind(*record::parse_case("attention q_len=200 k_len=300 dim=64"));
-  if (const auto why = ops::why_not(own, problem, ops::device_info(stream->view()))) GTEST_SKIP() << *why;
-  for (const double scale : {0.125, 0.25, 0.05, 0.125}) {
-    Operands before = make_operands(problem, kPacked, 7), after = make_operands(problem, kPacked, 7);
-    before.scalars = after.scalars = {record::Scalar::f64(scale)};
-    const auto operands = GpuOperands::upload(the_device(), after, stream->handle());
-    ASSERT_TRUE(operands);
-    ASSERT_TRUE(own.run(problem, {operands->views(), after.scalars}, stream->view()));
-    ASSERT_TRUE(operands->download(after, stream->handle()));
-    EXPECT_EQ(judge(op, problem, before, after, 7), "") << scale;
-  }
+  const auto check = [&](const char* words, const std::vector<std::vector<double>>& calls) {
+    const ops::Problem problem = *op.bind(*record::parse_case(words));
+    if (ops::why_not(own, problem, ops::device_info(stream->view()))) return false;
+    for (const std::vector<double>& scalars : calls) {
+      Operands before = make_operands(problem, kPacked, 7), after = make_operands(problem, kPacked, 7);
+      for (const double one : scalars) after.scalars.push_back(record::Scalar::f64(one));
+      before.scalars = after.scalars;
+      const auto operands = GpuOperands::upload(the_device(), after, stream->handle());
+      EXPECT_TRUE(operands);
+      EXPECT_TRUE(own.run(problem, {operands->views(), after.scalars}, stream->view()));
+      EXPECT_TRUE(operands->download(after, stream->handle()));
+      EXPECT_EQ(judge(op, problem, before, after, 7), "") << words << " " << scalars.front() << " " << scalars.back();
+    }
+    return true;
+  };
+  if (!check("attention q_len=200 k_len=300 dim=64", {{0.125}, {0.25}, {0.05}, {0.125}})) GTEST_SKIP() << "no kernel";
+  // Among them caps that every score is beyond, and one that none is near.
+  check("attention q_len=200 k_len=300 dim=64 softcap=1", {{0.125, 30}, {0.25, 0.01}, {0.125, 300}, {0.125, 30}});
 }
 
 // Packed [batch, length, q heads and k heads and others, dim] and the table of the positions below `rows`, on the
