@@ -276,9 +276,9 @@ args = [
     { u32 = "left" }, { u32 = "right" },
     { workspace = "tiles" }, { operand = "o" }, { i64 = "o_stride1" }, { i64 = "o_stride2" },
     { operand = "sinks", when = "sinks" },
-    # A cap so small that the first is no number of fp32 has the largest: every score but 0 is then at the cap.
+    # Caps so small that the first is no number of fp32, or so large that the second is none, have the largest.
     { f32 = "min(2.8853900817779268 * scale / cap, 3.4028234663852886e38)", when = "softcap" },
-    { f32 = "1.4426950408889634 * cap", when = "softcap" },
+    { f32 = "min(1.4426950408889634 * cap, 3.4028234663852886e38)", when = "softcap" },
   ] },
 ]
 */

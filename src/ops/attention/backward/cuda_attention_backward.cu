@@ -215,9 +215,9 @@ members = [
   { workspace = "key_tiles" }, { workspace = "query_blocks" },
   { u32 = "dim" }, { u32 = "v_dim" },
   { operand = "sinks", when = "sinks" }, { operand = "d_sinks", when = "sinks" }, { workspace = "sink_sums" },
-  # A cap so small that the first is no number of fp32 has the largest: every score but 0 is then at the cap.
+  # Caps so small that the first is no number of fp32, or so large that the second is none, have the largest.
   { f32 = "min(2.8853900817779268 * scale / cap, 3.4028234663852886e38)", when = "softcap" },
-  { f32 = "1.4426950408889634 * cap", when = "softcap" },
+  { f32 = "min(1.4426950408889634 * cap, 3.4028234663852886e38)", when = "softcap" },
 ]
 [[kernel]]
 symbol = "ridge_attention_backward_documents"
