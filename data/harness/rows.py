@@ -6,6 +6,7 @@ COLUMNS = ["label", "Check", "Forward GB/s", "Forward GB/s_stddev", "Backward GB
 if not BACKWARD:
     COLUMNS = ["label", "Check", "Forward GB/s", "Forward GB/s_stddev", "Forward Time (ms)", "out_snr"]
 EDGE_SHAPES = [(1, 1), (1, 7), (5, 1), (3, 1000), (33, 17)]
+CLOSE_LOOKS = 16  # at roundings of the operands and of the reference in DTYPE, before an element is called wrong
 
 
 def reference(x):
@@ -20,8 +21,12 @@ def outputs_of(shape):
     return [(reference(torch.zeros(shape, dtype=torch.float64)).shape, DTYPE)]
 
 
+def row_by_row(reduced, like):
+    return reduced.reshape(-1, *[1] * (like.dim() - 1))
+
+
 def largest_of_row(values, like):
-    return values.abs().reshape(values.shape[0], -1).amax(dim=1).reshape(-1, *[1] * (like.dim() - 1))
+    return row_by_row(values.abs().reshape(values.shape[0], -1).amax(dim=1), like)
 
 
 def allowed_error(exact, columns, operand):
@@ -41,6 +46,32 @@ def gradients_reference(shape, gradient, x):
     leaf = x.clone().requires_grad_(True)
     (exact,) = torch.autograd.grad(reference(leaf), (leaf,), gradient)
     return [("dx", exact, allowed_error(exact, shape[1], gradient))]
+
+
+def evaluated(x, *gradient):
+    """The output, and the gradient of x where that of the output is given."""
+    leaf = x.detach().clone().requires_grad_(True)
+    out = reference(leaf)
+    return [out.detach(), *(torch.autograd.grad(out, (leaf,), one)[0] for one in gradient)]
+
+
+def closer_results_of(case):
+    """The results with 8 times what roundings do to their row allowed as well, which counts where its terms cancel: those of the operands
+    in float64, and those of the reference in DTYPE, at operands that are off by one of its own."""
+    stream = generator("close", *case.key)
+    wide = [one.double() for one in [*case.own_inputs, *case.own_gradients][:2 if BACKWARD else 1]]
+
+    def near(rounding):
+        return [one * (1 + rounding * (2 * torch.rand(one.shape, generator=stream, dtype=torch.float64) - 1).to(one.device)) for one in wide]
+
+    exact, squares = evaluated(*wide), [0] * len(wide)
+    for _ in range(CLOSE_LOOKS):
+        narrow = [one.to(DTYPE) for one in near(OUTPUT_ROUNDING)]
+        own = zip(evaluated(*narrow), evaluated(*[one.double() for one in narrow]))
+        for at, (moved, (rounded, right)) in enumerate(zip(evaluated(*near(ROUNDING)), own)):
+            squares[at] = squares[at] + (moved - exact[at]).square() + (rounded.double() - right).square()
+    noise = [row_by_row((one / CLOSE_LOOKS).reshape(one.shape[0], -1).mean(dim=1).sqrt(), one) for one in squares]
+    return [(name, right, allowed + 8 * of_row) for (name, right, allowed), of_row in zip(case.exact(), noise)]
 
 
 def work_of(shape):

@@ -418,11 +418,7 @@ AttentionAndSum attention(const Tensor& q, const Tensor& k, const Tensor& v, boo
                           const OptionalTensor& sinks, double softcap, const OptionalTensor& alibi_slopes) {
   const Setting setting{causal, scale, deterministic, window_left, window_right, softcap};
   const Beside beside{{}, {}, tensor_of(sinks), tensor_of(alibi_slopes)};
-  check_same_device(kOp, {{"q", &q},
-                          {"k", &k},
-                          {"v", &v},
-                          {"sinks", given(sinks) ? &*sinks : &q},
-                          {"alibi_slopes", given(alibi_slopes) ? &*alibi_slopes : &q}});
+  check_same_device(kOp, {{"q", &q}, {"k", &k}, {"v", &v}, {"sinks", &beside.sinks}, {"alibi_slopes", &beside.slopes}});
   AttentionAndSum out = attention_meta(q, k, v, beside, setting);
   const auto& [o, lse] = out;
   if (is_empty(q, k)) {
@@ -445,8 +441,8 @@ AttentionAndSum varlen_attention(const Tensor& q, const Tensor& k, const Tensor&
                                 {"v", &v},
                                 {"cu_seqlens_q", &q_offsets},
                                 {"cu_seqlens_k", &k_offsets},
-                                {"sinks", given(sinks) ? &*sinks : &q},
-                                {"alibi_slopes", given(alibi_slopes) ? &*alibi_slopes : &q}});
+                                {"sinks", &beside.sinks},
+                                {"alibi_slopes", &beside.slopes}});
   AttentionAndSum out = varlen_meta(q, k, v, beside, setting);
   const auto& [o, lse] = out;
   if (is_empty(q, k)) {
@@ -471,8 +467,8 @@ AttentionGradients attention_backward(const Tensor& d_o, const Tensor& q, const 
                                   {"o", &o},
                                   {"lse", &lse},
                                   {"the gradient", &d_o},
-                                  {"sinks", given(sinks) ? &*sinks : &q},
-                                  {"alibi_slopes", given(alibi_slopes) ? &*alibi_slopes : &q}});
+                                  {"sinks", &beside.sinks},
+                                  {"alibi_slopes", &beside.slopes}});
   AttentionGradients out = backward_meta(tensors, beside, setting);
   if (is_empty(q, k)) {
     set_empty(out);
@@ -500,8 +496,8 @@ AttentionGradients varlen_attention_backward(const Tensor& d_o, const Tensor& q,
                                         {"the gradient", &d_o},
                                         {"cu_seqlens_q", &q_offsets},
                                         {"cu_seqlens_k", &k_offsets},
-                                        {"sinks", given(sinks) ? &*sinks : &q},
-                                        {"alibi_slopes", given(alibi_slopes) ? &*alibi_slopes : &q}});
+                                        {"sinks", &beside.sinks},
+                                        {"alibi_slopes", &beside.slopes}});
   AttentionGradients out = varlen_backward_meta(tensors, beside, setting);
   const auto& [d_q, d_k, d_v, d_sinks] = out;
   if (is_empty(q, k)) {

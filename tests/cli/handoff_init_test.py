@@ -329,6 +329,21 @@ class PythonHarness(Base):
             self.init(folder, *self.ROWS, "--shapes", "narrow=2048x3,tall=512x64,wide=4x8192", "--no-check", "--dtype", dtype)
             self.assertIn("failed=0", self.harness(folder, "--test"))
 
+    NORM = ("import torch\n\n\ndef norm(x):\n    x = x - x.mean(1, keepdim=True)\n"
+            "    return x / torch.sqrt(x.square().mean(1, keepdim=True) + 1e-5)\n")
+
+    def norm(self, kernel):
+        folder = self.project(kernel__py=f"import torch\n\n\ndef norm(x):\n    return {kernel}\n", reference__py=self.NORM)
+        self.init(folder, "--kernel", "kernel.py", "--form", "rows", "--reference", "reference:norm", "--call", "kernel:norm",
+                  "--shapes", "narrow=2048x3,tall=64x7", "--no-check")
+        return folder
+
+    def test_rows_whose_terms_cancel_are_looked_at_once_more(self):
+        honest = self.norm("torch.nn.functional.layer_norm(x, x.shape[1:])")  # its gradients cancel: off by a hundred times what the first look allows
+        self.assertIn("failed=0", self.harness(honest, "--test"))
+        halves = self.norm("torch.nn.functional.layer_norm(x.half(), x.shape[1:]).float()")
+        self.assertIn("passed=0 failed=7", self.harness(halves, "--test", code=1))
+
     def test_rows_of_the_projects_own_reference(self):
         folder = self.project(kernel__py="import torch\n\n\ndef softmax(x):\n    return torch.softmax(x, 1)\n", reference__py=self.SOFTMAX)
         said = self.init(folder, *self.ROWS, "--shapes", "tall=64x16,wide=4x256")

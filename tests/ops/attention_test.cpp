@@ -355,22 +355,30 @@ TEST(Attention, ASinkThatIsNoNumberStaysWithItsHead) {
   }
 }
 
-// What a kernel gives for other sinks than those of the call.
-std::string judged_with_sinks(const std::function<void(std::vector<double>&)>& change) {
+// What a kernel gives that runs a case as `run` says it, and reads others than those of the call for a vector of heads.
+std::string judged_with(const char* vector, const std::string& words, const std::string& run,
+                        const std::function<void(std::vector<double>&)>& change) {
   const ops::Operator& op = **ops::find_operator("attention");
-  const ops::Problem problem =
-      *op.bind(*record::parse_case("attention heads=4 kv_heads=2 q_len=50 k_len=70 dim=64 mask=causal sinks=1"));
+  const auto bound = [&](const std::string& more) {
+    return *op.bind(*record::parse_case("attention heads=4 kv_heads=2 q_len=50 k_len=70 dim=64 " + more));
+  };
+  const ops::Problem problem = bound(words);
   const Operands before = make_operands(problem, kPacked, 4);
   Operands after = make_operands(problem, kPacked, 4);
-  const std::size_t at = *problem.position("sinks");
+  const std::size_t at = *problem.position(vector);
   const std::vector<double> right = before.all[at].values();
   std::vector<double> wrong = right;
   change(wrong);
   after.all[at].assign(wrong);
   const ops::Implementation& tiles = **ops::find_implementation(op, "cpu_tiles");
-  const Status status = tiles.run(problem, {after.views(), after.scalars}, Stream::cpu());
+  const Status status = tiles.run(bound(run), {after.views(), after.scalars}, Stream::cpu());
   after.all[at].assign(right);
   return status ? judge(op, problem, before, after, 4) : status.error().text();
+}
+
+std::string judged_with_sinks(const std::function<void(std::vector<double>&)>& change) {
+  const std::string words = "mask=causal sinks=1";
+  return judged_with("sinks", words, words, change);
 }
 
 TEST(Attention, SinksThatAreWrongAreFound) {
@@ -465,24 +473,8 @@ TEST(Attention, SlopesWeighByDistance) {
   }
 }
 
-// What a kernel gives that reads other slopes than those of the call, or sees keys elsewhere.
-std::string judged_with_slopes(const std::string& words, const std::function<void(std::vector<double>&)>& change) {
-  const ops::Operator& op = **ops::find_operator("attention");
-  const auto bound = [&](const std::string& more) {
-    return *op.bind(*record::parse_case("attention heads=4 kv_heads=2 q_len=50 k_len=70 dim=64 alibi=1 " + more));
-  };
-  const ops::Problem problem = bound("mask=causal");
-  const Operands before = make_operands(problem, kPacked, 4);
-  Operands after = make_operands(problem, kPacked, 4);
-  const std::size_t at = *problem.position("alibi_slopes");
-  const std::vector<double> right = before.all[at].values();
-  std::vector<double> wrong = right;
-  change(wrong);
-  after.all[at].assign(wrong);
-  const ops::Implementation& tiles = **ops::find_implementation(op, "cpu_tiles");
-  const Status status = tiles.run(bound(words), {after.views(), after.scalars}, Stream::cpu());
-  after.all[at].assign(right);
-  return status ? judge(op, problem, before, after, 4) : status.error().text();
+std::string judged_with_slopes(const std::string& run, const std::function<void(std::vector<double>&)>& change) {
+  return judged_with("alibi_slopes", "alibi=1 mask=causal", "alibi=1 " + run, change);
 }
 
 TEST(Attention, SlopesThatAreWrongAreFound) {

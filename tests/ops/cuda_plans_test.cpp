@@ -68,6 +68,21 @@ TEST(Plans, OfKernelsThatStayTakeNoMoreMultiprocessorsThanTheyMayCountOn) {
   }
 }
 
+TEST(GroupedFp8Plan, RefusesWhatItCannotReadWithTheValues) {
+  const DescribedKernel& kernel = described_kernel("ops/grouped_gemm_fp8/cuda_groups_fp8.cu");
+  const auto refusal = [&](const char* words) {
+    return kernel.refuses(plan_facts(problem_of(std::string("grouped_gemm_fp8 ") + words))).value_or("");
+  };
+  EXPECT_EQ(refusal("rows=256 k=256 n=256"), "");
+  EXPECT_EQ(refusal("rows=256 m=256 n=256 along=sums"), "");
+  EXPECT_THAT(refusal("rows=256 k=256 n=256 scaling=row"), HasSubstr("scales of blocks alone"));
+  EXPECT_THAT(refusal("rows=256 m=256 n=256 along=sums scaling=row"),
+              HasSubstr("blocks alone; scales of rows or of groups have no kernel on a GPU yet: scaling=1"));
+  EXPECT_THAT(refusal("rows=256 k=256 n=256 scaling=tensor"), HasSubstr("scaling=2"));
+  EXPECT_THAT(refusal("rows=254 k=256 n=256"), HasSubstr("scale_a_align=8"));
+  EXPECT_THAT(refusal("rows=0 k=256 n=256"), HasSubstr("an empty product"));
+}
+
 TEST(Plans, ProductsOnAShareOfTheMultiprocessorsRunInNoClusters) {
   ridge::cuda::GemmCase g;
   g.m = g.n = g.k = g.lda = g.ldb = g.ldc = 8192;

@@ -571,11 +571,12 @@ def test_ranks_that_share_experts_are_one_layer(two_ranks):
 
 def test_the_training_example_has_the_losses_of_plain_torch(on_cpu, tmp_path):
     example = pathlib.Path(__file__).parents[2] / "examples" / "train_moe.py"
-    small = "--steps 6 --hidden 32 --inner 24 --experts 4 --layers 1 --batch 2 --sequence 32"
+    small = "--steps 30 --hidden 32 --inner 24 --experts 4 --layers 1 --batch 2 --sequence 32"
     out = subprocess.run(
         [sys.executable, example, *small.split(), "--json", tmp_path / "run.json"], check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True
     ).stdout
     runs = json.loads((tmp_path / "run.json").read_text())["runs"]
-    assert len(runs["torch"]["losses"]) == 6 and runs["torch"]["losses"][-1] < runs["torch"]["losses"][0]
+    losses = runs["torch"]["losses"]
+    assert len(losses) == 30 and losses[-1] < 0.9 * losses[0]  # far more than batches of texts that change differ by
     assert runs["ridgeline"]["losses"] == pytest.approx(runs["torch"]["losses"], rel=1e-4)
     assert sum(runs["ridgeline"]["loads"]) == 2 * 32 * 2 and "losses of all steps differ by at most" in out

@@ -80,10 +80,6 @@ def grouped_gemm_fp8(
     return made
 
 
-def _scaling(config: QuantConfig | None) -> str:
-    return "row" if config is not None and config.granularity == "rowwise" else "block"
-
-
 def _random(spec: Spec, x: torch.Tensor) -> torch.Tensor | None:
     return random_words(x.device) if spec.stochastic else None
 
@@ -134,10 +130,10 @@ class _Experts(torch.autograd.Function):
         of_w: Parts = (parts[0], parts[1], parts[2], parts[3])
         rows = _along(x, x_for_y)
         w_along, w_across = _weight_codes(weight, of_w, w_for_y, w_for_dx if need_x else None)
-        if rows is None or w_along is None:
+        if x_for_y is None or rows is None or w_along is None:
             y: torch.Tensor = _grouped(x, weight, offsets, False, True)
         else:
-            y = _product(rows.q, w_along.q, rows.scale, w_along.scale, offsets, x.dtype, False, _scaling(configs[0]))
+            y = _product(rows.q, w_along.q, rows.scale, w_along.scale, offsets, x.dtype, False, _SCALINGS[x_for_y.grouping])
         x_across: tuple[torch.Tensor | None, ...] = (x if need_w else None, None, None)
         if need_w and x_for_dw is not None:
             columns, padded = _across(x, offsets, x_for_dw)
@@ -154,11 +150,12 @@ class _Experts(torch.autograd.Function):
         dy = grad.to(dtype).contiguous()
         dx = dw = None
         if ctx.needs_input_grad[0]:
-            rows = _along(dy, products.specs_of(for_dx, "dx")[0])
-            if rows is None:
+            spec = products.specs_of(for_dx, "dx")[0]
+            rows = _along(dy, spec)
+            if spec is None or rows is None:
                 dx = _grouped(dy, w, offsets)
             else:
-                dx = _product(rows.q, w, rows.scale, w_scale, offsets, dtype, False, _scaling(for_dx))
+                dx = _product(rows.q, w, rows.scale, w_scale, offsets, dtype, False, _SCALINGS[spec.grouping])
         if ctx.needs_input_grad[1]:
             spec = products.specs_of(for_dw, "dw")[0]
             if spec is None and main_grad is None:

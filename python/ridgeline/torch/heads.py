@@ -121,8 +121,8 @@ def attention(
             raise ValueError(f"attention: the shapes are {shapes}; give [batch, heads, length, dim]")
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
     left, right = window_ends(window, "attention")
-    if any(is_dtensor(x) for x in (q, k, v, sinks, alibi_slopes)):
-        _no_shards(alibi_slopes, "attention")
+    _no_shards("attention", alibi_slopes, q, k, v, sinks)
+    if any(is_dtensor(x) for x in (q, k, v, sinks)):
         refusal = attention_refusal(q, k, v, causal, (left, right), sinks)
         if refusal is not None:
             raise NotImplementedError(f"attention: {refusal}; redistribute them first: whole, or along batch or heads")
@@ -135,8 +135,8 @@ def attention(
     return (o, lse) if return_lse else o
 
 
-def _no_shards(slopes: torch.Tensor | None, name: str) -> None:
-    if slopes is not None:
+def _no_shards(name: str, slopes: torch.Tensor | None, *others: torch.Tensor | None) -> None:
+    if slopes is not None and any(is_dtensor(x) for x in (slopes, *others)):
         raise NotImplementedError(f"{name}: alibi_slopes beside DTensors; call it with the heads of each rank")
 
 
@@ -243,8 +243,7 @@ def varlen_attention(
     left, right = window_ends(window, "varlen_attention")
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
-    if any(is_dtensor(x) for x in (q, k, v, sinks, alibi_slopes)):
-        _no_shards(alibi_slopes, "varlen_attention")
+    _no_shards("varlen_attention", alibi_slopes, q, k, v, sinks)
     of_heads = _of_sums(sinks, q), softcap or 0.0, _of_sums(alibi_slopes, q)
     o, lse = _varlen_attention(q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale, deterministic, left, right, *of_heads)
     return (o, lse) if return_lse else o

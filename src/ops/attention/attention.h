@@ -162,6 +162,14 @@ struct Seen {
   std::int64_t place = 0;
 };
 Seen keys_seen(const Shape& shape, const Documents& documents, std::int64_t query);
+// A score of a scaled product, for references alone: behind the softcap, and the head's slope times the distance of
+// query and key taken off.
+struct Score {
+  double value = 0;
+  double slope = 1;     // by the scaled product
+  double variance = 0;  // of the ideal kernel's roundings of it, relative to u^2
+};
+Score score_of(const Shape& shape, double product, double alibi_slope, std::int64_t distance);
 Result<Call> make_call(const Args& args);
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments);
 std::shared_ptr<const DeviceCheck> device_check();

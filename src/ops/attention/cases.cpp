@@ -27,13 +27,10 @@ std::vector<record::Case> check_cases() {
       cases.push_back(make_case(fmt::format("{} mask={}", sizes, mask)));
     }
   }
-  for (const std::string_view words : window_cases()) cases.push_back(make_case(words));
-  for (const std::string_view words : document_cases()) cases.push_back(make_case(words));
-  for (const std::string_view words : value_cases()) cases.push_back(make_case(words));
-  for (const std::string_view words : head_cases()) cases.push_back(make_case(words));
-  for (const std::string_view words : sink_cases()) cases.push_back(make_case(words));
-  for (const std::string_view words : softcap_cases()) cases.push_back(make_case(words));
-  for (const std::string_view words : alibi_cases()) cases.push_back(make_case(words));
+  for (const auto& all :
+       {window_cases(), document_cases(), value_cases(), head_cases(), sink_cases(), softcap_cases(), alibi_cases()}) {
+    for (const std::string_view words : all) cases.push_back(make_case(words));
+  }
   return cases;
 }
 

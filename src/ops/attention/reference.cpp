@@ -53,9 +53,8 @@ Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, Seen 
       absolute += std::fabs(q[c] * key[c]);
       square += q[c] * q[c] * key[c] * key[c];
     }
-    const double tangent = s.cap == 0 ? 0.0 : std::tanh(sum * s.scale / s.cap);
-    const double off = s.alibi ? head.slope * static_cast<double>(std::abs(seen.place - j)) : 0.0;
-    const double score = (s.cap == 0 ? sum * s.scale : s.cap * tangent) - off;
+    const Score made = score_of(s, sum * s.scale, head.slope, seen.place - j);
+    const double score = made.value;
     row.weights.push_back(score);
     broken = broken || std::isnan(score) || score == kInfinity;
     most = std::max(most, score);
@@ -63,11 +62,8 @@ Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, Seen 
     magnitude = std::max(magnitude, absolute * s.scale);
     largest = std::max(largest, std::fabs(score));
     const numerics::Reduction dot{DType::kF32, DType::kF32, k.dim};
-    // Its scaling, and the difference from the row's maximum, round once more each; a tangent is made of numbers
-    // near 1.
-    const double slope = s.scale * (1 - tangent * tangent);
-    const double variance = numerics::ideal_square_error(dot, sum, square) * slope * slope +
-                            kU * kU * (score * score * 2 + s.cap * s.cap * 4 + off * off * 2) / 3;
+    const double slope = s.scale * made.slope;
+    const double variance = numerics::ideal_square_error(dot, sum, square) * slope * slope + kU * kU * made.variance;
     row.score_variance = std::max(row.score_variance, variance);
   }
   const bool empty = !broken && most == -kInfinity;
@@ -167,6 +163,14 @@ Seen keys_seen(const Shape& s, const Documents& documents, std::int64_t query) {
     seen.keys.push_back(j);
   }
   return seen;
+}
+
+Score score_of(const Shape& s, double product, double alibi_slope, std::int64_t distance) {
+  const double tangent = s.cap == 0 ? 0.0 : std::tanh(product / s.cap);
+  const double off = s.alibi ? alibi_slope * static_cast<double>(std::abs(distance)) : 0.0;
+  const double score = (s.cap == 0 ? product : s.cap * tangent) - off;
+  // The scaling, and the difference from the row's maximum, round once more each; a tangent is made of numbers near 1.
+  return {score, 1 - tangent * tangent, (score * score * 2 + s.cap * s.cap * 4 + off * off * 2) / 3};
 }
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& operands) {

@@ -25,16 +25,6 @@ Status check_dtypes(const Args& args) {
   return with_hint(invalid("{}: offsets is {}", kOp, args.offsets.describe()), "give i32 or i64");
 }
 
-struct ScaleRanks {
-  std::size_t a, b;
-};
-ScaleRanks scale_ranks(GroupedFp8Scaling scaling, bool along_sums) {
-  Shape s;
-  s.scaling = scaling;
-  s.along_sums = along_sums;
-  return {s.scale_a().size(), s.scale_b().size()};
-}
-
 Status check_layouts(const Args& args) {
   if (args.accumulate && !args.along_sums) {
     return with_hint(invalid("{}: {}: accumulate along rows", kOp, operand_text(args)),
@@ -42,17 +32,19 @@ Status check_layouts(const Args& args) {
   }
   constexpr std::string_view kCopy = "copy it to row-major matrices";
   const int stack = args.along_sums ? 2 : 3;
-  const auto check_scale = [&](std::string_view name, const TensorView& view, std::size_t rank) {
-    return check_layout(kOp, name, view, static_cast<int>(rank),
-                        rank == 1 ? std::string_view("give a contiguous vector") : kCopy);
+  constexpr std::string_view kVector = "give a contiguous vector";
+  const auto check_scale = [&](std::string_view name, const TensorView& view, const std::vector<std::int64_t>& shape) {
+    return check_layout(kOp, name, view, static_cast<int>(shape.size()), shape.size() == 1 ? kVector : kCopy);
   };
-  const ScaleRanks ranks = scale_ranks(args.scaling, args.along_sums);
+  Shape form;  // no sizes yet: the scales have their ranks without them
+  form.scaling = args.scaling;
+  form.along_sums = args.along_sums;
   RIDGE_CHECK_OK(check_layout(kOp, "A", args.a, 2, kCopy));
   RIDGE_CHECK_OK(check_layout(kOp, "B", args.b, stack, kCopy));
-  RIDGE_CHECK_OK(check_scale("scale_a", args.scale_a, ranks.a));
-  RIDGE_CHECK_OK(check_scale("scale_b", args.scale_b, ranks.b));
+  RIDGE_CHECK_OK(check_scale("scale_a", args.scale_a, form.scale_a()));
+  RIDGE_CHECK_OK(check_scale("scale_b", args.scale_b, form.scale_b()));
   RIDGE_CHECK_OK(check_layout(kOp, "C", args.c, args.along_sums ? 3 : 2, kCopy));
-  return check_layout(kOp, "offsets", args.offsets, 1, "give a contiguous vector");
+  return check_layout(kOp, "offsets", args.offsets, 1, kVector);
 }
 
 Shape sizes_of(const Args& args) {

@@ -171,18 +171,15 @@ class Gradients {
     row.keys = std::move(seen.keys);
     for (const std::int64_t j : row.keys) {
       const Dot product = dot(q_.row(b, i, h), k_.row(b, j, kv), s_.dim);
-      const double tangent = s_.cap == 0 ? 0.0 : std::tanh(product.value * s_.scale / s_.cap);
-      const double off = s_.alibi ? slope(h) * static_cast<double>(std::abs(seen.place - j)) : 0.0;
-      scores.push_back((s_.cap == 0 ? product.value * s_.scale : s_.cap * tangent) - off);
-      slopes.push_back(1 - tangent * tangent);
+      const attention::Score made = attention::score_of(s_, product.value * s_.scale, slope(h), seen.place - j);
+      scores.push_back(made.value);
+      slopes.push_back(made.slope);
       products.push_back(dot(d_o, v_.row(b, j, kv), s_.v_dim));
-      const double score = scores.back(), factor = s_.scale * slopes.back();
+      const double factor = s_.scale * made.slope;
       if (!std::isfinite(product.value * s_.scale)) continue;
       most = std::max(most, product.magnitude * s_.scale);
-      largest = std::max(largest, std::fabs(score));
-      row.score_variance =
-          std::max(row.score_variance, product.variance * factor * factor +
-                                           kU * kU * (score * score * 2 + s_.cap * s_.cap * 4 + off * off * 2) / 3);
+      largest = std::max(largest, std::fabs(made.value));
+      row.score_variance = std::max(row.score_variance, product.variance * factor * factor + kU * kU * made.variance);
     }
     const auto sums = [](std::int64_t dim) { return 16 * kU * std::sqrt(static_cast<double>(dim)); };
     const double shift = std::isfinite(log_sum) ? std::fabs(log_sum) : 0.0;

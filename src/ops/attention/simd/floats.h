@@ -57,5 +57,10 @@ inline __attribute__((always_inline)) void hyperbolic_tangent(Floats& x) {
   x = size < 0.25f ? near : x < 0.0f ? -far : far;
 }
 
+// Takes a slope times the distance of `place` and each of the keys 0, 1, .. off their scores.
+inline __attribute__((always_inline)) void take_off_distances(Floats& x, float slope, std::int64_t place) {
+  for (std::int64_t i = 0; i < kLanes; ++i) x[i] -= slope * static_cast<float>(place < i ? i - place : place - i);
+}
+
 }  // namespace
 }  // namespace ridge::ops::attention

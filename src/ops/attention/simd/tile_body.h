@@ -43,8 +43,11 @@ inline __attribute__((always_inline)) void cap_scores(float cap, float* s) {
 
 // Takes a slope times the distance of the row's place and each key off its scores.
 inline __attribute__((always_inline)) void take_off_distances(float slope, std::int64_t place, float* s) {
-  for (std::int64_t j = 0; j < kTileKeys; ++j) {
-    s[j] -= slope * static_cast<float>(place < j ? j - place : place - j);
+  for (std::int64_t j = 0; j < kTileKeys; j += kLanes) {
+    Floats x;
+    load(x, s + j);
+    take_off_distances(x, slope, place - j);
+    store(s + j, x);
   }
 }
 

@@ -9,7 +9,7 @@ namespace ridge::ops::attention_backward {
 namespace {
 
 using attention::exponential, attention::Floats, attention::hyperbolic_tangent, attention::kLanes,
-    attention::kRowsAtOnce, attention::kVectorsAtOnce, attention::load, attention::store;
+    attention::kRowsAtOnce, attention::kVectorsAtOnce, attention::load, attention::store, attention::take_off_distances;
 
 // Rows of x against every key of a turned block.
 template <int kRows>
@@ -44,12 +44,7 @@ inline __attribute__((always_inline)) void weigh_row(Tile& tile, std::int64_t ro
       slope = 1.0f - x * x;
       x *= tile.cap;
     }
-    if (tile.slope != 0.0f) {
-      for (std::int64_t i = 0; i < kLanes; ++i) {
-        const std::int64_t distance = tile.place[row] - j - i;
-        x[i] -= tile.slope * static_cast<float>(distance < 0 ? -distance : distance);
-      }
-    }
+    if (tile.slope != 0.0f) take_off_distances(x, tile.slope, tile.place[row] - j);
     x -= tile.log_sum_exp[row];
     x = x > 89.0f ? Floats{} + 89.0f : x;
     exponential(x);
