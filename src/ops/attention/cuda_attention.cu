@@ -13,7 +13,7 @@
 // (`ridge_attention_documents`) cuts their queries into tiles and sorts them by length, and a tile's last rows, where
 // they are another document's, are left alone by storing rows one by one. With RIDGE_SOFTCAP scores pass through
 // the special-function unit twice more, before masks and maxima; with RIDGE_SINKS a row's sink joins its sum when the
-// tile is finished.
+// tile is finished. With RIDGE_ALIBI scores become powers of two, slope x distance off, before they are masked.
 //
 // Wins on sequences from about a thousand keys. Loses on a few hundred, where a tile is over before the pipeline is
 // full, and refuses what the copy engine cannot address (rows that do not start on 16 bytes). Figures:
@@ -79,6 +79,8 @@ RIDGE_WINDOW = { value = "window" }
 RIDGE_PACKED = { value = "packed" }
 RIDGE_SINKS = { value = "sinks" }
 RIDGE_SOFTCAP = { value = "softcap" }
+# 1: no query sees a key behind its place.
+RIDGE_ALIBI = { value = "alibi == 0 ? 0 : mask ? 1 : 2" }
 RIDGE_QUERY_IN_REGISTERS = { value = "query_in_registers" }
 RIDGE_PRODUCER_REGISTERS = { value = "consumers == 2 && (slots > 1 || query_in_registers) ? 24 : 32" }
 RIDGE_CONSUMER_REGISTERS = { value = "consumers == 2 ? (slots > 1 || query_in_registers ? 240 : 232) : 160" }
@@ -128,6 +130,19 @@ d256_bf16_causal_softcap = { case = "attention dim=256 dtype=bf16 mask=causal so
 d256_bf16_window_softcap = { case = "attention dim=256 dtype=bf16 mask=causal keys_left=65 softcap=1" }
 d64_f16_full_softcap = { case = "attention dim=64 dtype=f16 mask=full softcap=1" }
 d192_128_bf16_packed_softcap_sinks = { case = "attention dim=192 v_dim=128 dtype=bf16 mask=causal documents=4 softcap=1 sinks=1" }
+d64_bf16_causal_alibi = { case = "attention dim=64 dtype=bf16 mask=causal alibi=1" }
+d64_bf16_full_alibi = { case = "attention dim=64 dtype=bf16 mask=full alibi=1" }
+d64_bf16_window_alibi_sinks = { case = "attention dim=64 dtype=bf16 mask=causal keys_left=65 sinks=1 alibi=1" }
+d128_bf16_causal_alibi = { case = "attention dim=128 dtype=bf16 mask=causal alibi=1" }
+d128_f16_full_alibi = { case = "attention dim=128 dtype=f16 mask=full alibi=1" }
+d128_bf16_window_alibi = { case = "attention dim=128 dtype=bf16 mask=causal keys_left=65 alibi=1" }
+d128_bf16_packed_alibi = { case = "attention dim=128 dtype=bf16 mask=causal documents=4 alibi=1" }
+d128_bf16_packed_full_alibi = { case = "attention dim=128 dtype=bf16 documents=4 alibi=1" }
+d192_128_bf16_causal_alibi = { case = "attention dim=192 v_dim=128 dtype=bf16 mask=causal alibi=1" }
+d192_bf16_packed_alibi = { case = "attention dim=192 dtype=bf16 mask=causal documents=4 alibi=1" }
+d256_bf16_causal_alibi = { case = "attention dim=256 dtype=bf16 mask=causal alibi=1" }
+d256_bf16_packed_alibi_softcap = { case = "attention dim=256 dtype=bf16 mask=causal documents=4 softcap=1 alibi=1" }
+d256_bf16_window_alibi_softcap = { case = "attention dim=256 dtype=bf16 mask=causal keys_left=65 softcap=1 alibi=1" }
 */
 /* ridge-launch
 # Columns that are multiplied, and panels of 64 of them in shared memory.
@@ -153,10 +168,10 @@ expression = "SLOTS > 0 ? SLOTS : panels <= 3 && v_panels <= 2 ? 2 : 1"
 [[value]]
 name = "packed"
 expression = "documents > 0"
-# Keys per step: what two stages of K and of V have room for, and documents behind a softcap registers.
+# Keys per step: what two stages of K and of V have room for, and documents behind a softcap or beside slopes registers.
 [[value]]
 name = "block_n"
-expression = "KEYS > 0 ? KEYS : max(panels, v_panels) <= 2 ? 128 : v_panels <= 2 && panels == 3 ? 96 : (max(panels, v_panels) == 3 ? 112 : 80) - (packed && softcap ? 16 : 0)"
+expression = "KEYS > 0 ? KEYS : max(panels, v_panels) <= 2 ? 128 : v_panels <= 2 && panels == 3 ? 96 : (max(panels, v_panels) == 3 ? 112 : 80) - (packed && max(softcap, alibi) ? 16 : 0)"
 [[value]]
 name = "query_in_registers"
 expression = "QUERY_IN_REGISTERS == 2 ? consumers == 2 && slots > 1 : QUERY_IN_REGISTERS"
@@ -202,9 +217,6 @@ reason = "queries, keys and tiles are counted in 32 bits"
 expression = "window == 0 || max(q_len, k_len) <= 268435456"
 reason = "the ends of a window are counted in 32 bits"
 [[needs]]
-expression = "alibi == 0"
-reason = "the kernel has no build with slopes"
-[[needs]]
 expression = "min(q_align, k_align, v_align, o_align) >= 16"
 reason = "the copy engine needs rows of q, k, v and o that start on 16 bytes"
 [[needs]]
@@ -214,8 +226,11 @@ reason = "a block has 227 KiB of shared memory"
 expression = "registers <= (consumers == 3 ? 128 : window ? 196 : 208) && (window == 0 || block_n <= 128)"
 reason = "beside more registers for O, scores, weights and Q the rest spills"
 [[needs]]
-expression = "softcap == 0 || (consumers == 2 && (packed == 0 || slots > 1 || registers <= 176))"
+expression = "softcap == 0 || consumers == 2"
 reason = "beside a softcap there are fewer registers for O, scores and weights"
+[[needs]]
+expression = "max(softcap, alibi) == 0 || packed == 0 || slots > 1 || registers <= 176"
+reason = "beside a softcap or slopes there are fewer registers for O, scores and weights of documents"
 [[workspace]]
 name = "tiles"
 bytes = "packed ? 32 * (q_tiles + 1) : 0"
@@ -279,6 +294,7 @@ args = [
     # Caps so small that the first is no number of fp32, or so large that the second is none, have the largest.
     { f32 = "min(2.8853900817779268 * scale / cap, 3.4028234663852886e38)", when = "softcap" },
     { f32 = "min(1.4426950408889634 * cap, 3.4028234663852886e38)", when = "softcap" },
+    { operand = "alibi_slopes", when = "alibi" },
   ] },
 ]
 */
@@ -306,6 +322,8 @@ struct Config {
   static constexpr bool kPacked = RIDGE_PACKED != 0;
   static constexpr bool kSinks = RIDGE_SINKS != 0;
   static constexpr bool kSoftcap = RIDGE_SOFTCAP != 0;
+  static constexpr bool kAlibi = RIDGE_ALIBI != 0;
+  static constexpr bool kBothSides = RIDGE_ALIBI == 2;  // queries see keys before and behind their places
   static constexpr bool kTakeTurns = RIDGE_TAKE_TURNS != 0;
   static constexpr bool kQueryInRegisters = RIDGE_QUERY_IN_REGISTERS != 0;
 
@@ -386,6 +404,7 @@ struct AttentionView {
   i64 o_row_stride, o_head_stride;
   const float* sinks;              // [heads], with RIDGE_SINKS
   float power_of_score, cap_log2;  // with RIDGE_SOFTCAP: 2 log2(e) times the scale over the cap; the cap times log2(e)
+  const float* alibi_slopes;       // [heads], with RIDGE_ALIBI
 
   // What a score that went through the softcap, or none, is multiplied with to be a power of two.
   [[nodiscard]] __device__ __forceinline__ float to_power() const { return RIDGE_SOFTCAP != 0 ? cap_log2 : scale_log2; }
@@ -696,7 +715,7 @@ __device__ __forceinline__ void store_document_tiles(const TensorMap& map_o, con
 // Softmax of two rows per thread (l/4 and 8 below it), block after block. Four neighbouring lanes share the rows: the
 // maximum is exchanged between them in every block, the sum only at the end.
 struct OnlineSoftmax {
-  float maximum[2];  // of the raw scores
+  float maximum[2];  // of the scores
   float sum[2];      // this thread's part
 
   static __device__ __forceinline__ float over_quad_max(float x) {
@@ -710,9 +729,11 @@ struct OnlineSoftmax {
 
   // Scores become exp(score - maximum); `rescale` is what earlier results have to be multiplied with. A row that has
   // seen no key yet has the maximum -infinity and contributes nothing. One row after the other: the second one's
-  // maximum is found while the special-function unit works on the first.
+  // maximum is found while the special-function unit works on the first. With RIDGE_ALIBI this thread's scores of a row
+  // lack `of_rows`, which is added to what there is one of in a row.
   template <bool kFirst, int kCount>
-  __device__ __forceinline__ void apply(float (&s)[kCount], float scale_log2, float (&rescale)[2]) {
+  __device__ __forceinline__ void apply(float (&s)[kCount], float scale_log2, const float (&of_rows)[2],
+                                        float (&rescale)[2]) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       float even = s[2 * h], odd = s[2 * h + 1];
@@ -721,16 +742,19 @@ struct OnlineSoftmax {
         even = fmaxf(even, s[i + 2 * h]);
         odd = fmaxf(odd, s[i + 2 * h + 1]);
       }
-      float highest = over_quad_max(fmaxf(even, odd));
+      float highest = fmaxf(even, odd);
+      if (Config::kAlibi && highest != -kInfinity) highest += of_rows[h];
+      highest = over_quad_max(highest);
       bool keep = false;
       if constexpr (!kFirst) {
         highest = fmaxf(highest, maximum[h]);
         keep = (highest - maximum[h]) * scale_log2 <= kLazyLog2;
         if (keep) highest = maximum[h];
       }
-      const float offset = highest == -kInfinity ? 0.0f : -highest * scale_log2;
+      float offset = highest == -kInfinity ? 0.0f : -highest * scale_log2;
       // Exactly 1 where the maximum stays: the power of a difference that is only rounding may be 1 + 2^-23.
       rescale[h] = kFirst ? 0.0f : keep ? 1.0f : exp2_approx(fmaf(maximum[h], scale_log2, offset));
+      if (Config::kAlibi && highest != -kInfinity) offset += of_rows[h];
       maximum[h] = highest;
       even = odd = 0.0f;
 #pragma unroll
@@ -767,6 +791,8 @@ struct Consumer {
   u32 query_registers[C::kQueryInRegisters ? C::kHeadDim / 16 : 1][4];
   OnlineSoftmax softmax;
   float rescale[2];       // of O, before the next product with V is added
+  float slope;            // of the tile's head, times log2(e), with RIDGE_ALIBI
+  float of_rows[2];       // what the scores of this thread's rows lack, with RIDGE_ALIBI
   u32 values_in_use = 0;  // the stage of V that the product in flight reads
   u32 has_output = 0;     // 0: the next product with V starts O anew
 
@@ -850,6 +876,56 @@ struct Consumer {
     }
   }
 
+  // What the softmax multiplies scores with to make powers of two of them.
+  [[nodiscard]] __device__ __forceinline__ float to_power() const { return C::kAlibi ? 1.0f : view.to_power(); }
+
+  // With slopes scores become powers of two, slope x distance off. Of a distance only the part of the key is taken off
+  // them, counted from the middle of the block, which one multiplication makes for both rows; the part of the row is
+  // left to `of_rows`. Where keys of the block are on both sides of places of the warp, distances are taken off whole.
+  __device__ __forceinline__ void take_off_distances(const Work& work, u32 block) {
+    if constexpr (C::kAlibi) {
+      constexpr i32 kMiddle = C::kBlockN / 2;
+      const i32 first_key = static_cast<i32>(block * C::kBlockN);
+      const i32 first_place = static_cast<i32>(work.first_query + warpgroup * 64 + warp_in_group * 16 +
+                                               work.k_len(view) - work.q_len(view));
+      // Found again here: what is made of it would be kept from block to block.
+      u32 own_lane = lane;
+      asm volatile("" : "+r"(own_lane));
+      const i32 behind =
+          first_place + static_cast<i32>(own_lane / 4) - first_key - kMiddle - static_cast<i32>(2 * (own_lane % 4));
+      // Opaque, or its products with the columns would be kept from block to block.
+      float step = slope;
+      asm volatile("" : "+f"(step));
+      if constexpr (C::kBothSides) {
+        if (first_key + static_cast<i32>(C::kBlockN) - 1 > first_place && first_key < first_place + 15) {
+          take_off_whole_distances<kMiddle>(behind, step);
+          return;
+        }
+        if (first_key > first_place) step = -step;
+      }
+#pragma unroll
+      for (int h = 0; h < 2; ++h) of_rows[h] = -step * static_cast<float>(behind + 8 * h);
+#pragma unroll
+      for (int i = 0; i < kScores; ++i) {
+        s[i] = fmaf(s[i], view.to_power(), step * static_cast<float>(i / 4 * 8 + i % 2 - kMiddle));
+      }
+    }
+  }
+  template <i32 kMiddle>
+  __device__ __forceinline__ void take_off_whole_distances(i32 behind, float step) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float of_row = static_cast<float>(behind + 8 * h);
+      of_rows[h] = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kScores / 2; ++i) {
+        float& score = s[i / 2 * 4 + 2 * h + i % 2];
+        const float distance = fabsf(of_row - static_cast<float>(i / 2 * 8 + i % 2 - kMiddle));
+        score = fmaf(score, view.to_power(), -step * distance);
+      }
+    }
+  }
+
   // Scores of keys that a row does not see become -infinity.
   __device__ __forceinline__ void mask(const Work& work, u32 block) {
     const u32 row = work.first_query + warpgroup * 64 + warp_in_group * 16 + lane / 4;
@@ -897,8 +973,9 @@ struct Consumer {
     keep_in_registers(s);
     release_keys();
     cap_scores();
+    take_off_distances(work, block);
     if constexpr (kMasked) mask(work, block);
-    softmax.template apply<false>(s, view.to_power(), rescale);
+    softmax.template apply<false>(s, to_power(), of_rows, rescale);
     await_values();
     wgmma_wait<0>();
     keep_in_registers(o);
@@ -925,7 +1002,7 @@ struct Consumer {
   // The factor of a row's O, and its log-sum-exp, where its sink is one more score. The larger of sink and maximum is
   // taken off both, or a sink far above all scores would leave the numbers of fp32.
   [[nodiscard]] __device__ __forceinline__ float with_sink(float maximum, float sum, float sink, float& log_sum) const {
-    const float power = maximum * view.to_power(), top = fmaxf(power, sink * kLog2E);
+    const float power = maximum * to_power(), top = fmaxf(power, sink * kLog2E);
     const float of_scores = exp2_approx(power - top);
     const float total = fmaf(sum, of_scores, exp2_approx(fmaf(sink, kLog2E, -top)));
     const bool sees_nothing = sum == 0.0f;
@@ -938,7 +1015,7 @@ struct Consumer {
     float factor[2];
     u32 row = warpgroup * 64 + warp_in_group * 16;
     // Addresses are made here: kept from tile to tile they would take registers that there are not.
-    if constexpr (C::kSoftcap) asm volatile("" : "+r"(row));
+    if constexpr (C::kSoftcap || C::kAlibi) asm volatile("" : "+r"(row));
     float sink = -kInfinity;
     if constexpr (C::kSinks) sink = __ldg(view.sinks + work.head);
 #pragma unroll
@@ -954,7 +1031,7 @@ struct Consumer {
       if (view.log_sum_exp != nullptr && lane % 4 == 0 && query_row < work.q_len(view)) {
         const float value = C::kSinks     ? log_sum
                             : sum == 0.0f ? -kInfinity
-                                          : (of.maximum[h] * view.to_power() + log2_approx(sum)) * kLn2;
+                                          : (of.maximum[h] * to_power() + log2_approx(sum)) * kLn2;
         view.log_sum_exp[work.batch * view.batch_stride + work.head * view.head_stride + work.query_row(query_row)] =
             value;
       }
@@ -1006,6 +1083,7 @@ struct Consumer {
     } else {
       work = work_at(view, tile);
     }
+    if constexpr (C::kAlibi) slope = __ldg(view.alibi_slopes + work.head) * kLog2E;
     read_queries();
     return true;
   }
@@ -1020,8 +1098,9 @@ struct Consumer {
     keep_in_registers(s);
     release_keys();
     cap_scores();
+    take_off_distances(work, work.blocks - 1);
     mask(work, work.blocks - 1);
-    softmax.template apply<true>(s, view.to_power(), rescale);
+    softmax.template apply<true>(s, to_power(), of_rows, rescale);
     await_values();
     scores_to_p();
   }
@@ -1089,9 +1168,10 @@ struct Consumer {
       keep_in_registers(s);
       release_keys();
       cap_scores();
+      take_off_distances(work, work.blocks - 1);
       mask(work, work.blocks - 1);
       const OnlineSoftmax of_finished = softmax;
-      softmax.template apply<true>(s, view.to_power(), rescale);
+      softmax.template apply<true>(s, to_power(), of_rows, rescale);
       await_values();
       wgmma_wait<0>();
       keep_in_registers(o);
@@ -1179,7 +1259,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
   } else {
     increase_registers<RIDGE_CONSUMER_REGISTERS>();
     // Found again where registers are short, so that it is not held since the entry.
-    const u32 own_warpgroup = C::kSoftcap ? warp_uniform(threadIdx.x / kWarpgroupThreads) : warpgroup;
+    const u32 own_warpgroup = C::kSoftcap || C::kAlibi ? warp_uniform(threadIdx.x / kWarpgroupThreads) : warpgroup;
     Consumer consumer{view,
                       base,
                       own_warpgroup,
