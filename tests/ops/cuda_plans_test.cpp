@@ -757,6 +757,41 @@ TEST(AttentionPlan, AWindowIsABuildOfItsOwnWithItsEnds) {
   }
 }
 
+// Slopes are an operand and builds of their own: one for masks that show no key behind its query, which need no
+// absolute value of a distance, and one for the others.
+TEST(AttentionPlan, SlopesAreBuildsOfTheirOwn) {
+  using Kind = record::ResolvedArgument::Kind;
+  const auto view = [](const char* source, const char* words) {
+    const Problem problem = problem_of(words);
+    return plan_of(source, problem, dense_views(problem)).kernels.back().parameters.back().parts;
+  };
+  const auto defines = [](const char* source, const std::string& words) {
+    const Problem problem = problem_of(words);
+    return described_kernel(source).build(0, plan_facts(problem, dense_views(problem)))->defines;
+  };
+  EXPECT_EQ(view(kAttention, "attention dim=64").back().kind, Kind::kZeros);
+  EXPECT_EQ(view(kAttention, "attention dim=64 alibi=1").back().kind, Kind::kOperand);
+  for (const auto& [source, words] :
+       {std::pair{kAttention, "attention dim=64"},
+        {"ops/attention/backward/cuda_attention_backward.cu", "attention_backward dim=64"},
+        {"ops/attention/backward/cuda_attention_backward_wide.cu", "attention_backward dim=256"}}) {
+    const auto build = [&, source = source, words = words](const char* more) {
+      return defines(source, fmt::format("{} {}", words, more));
+    };
+    EXPECT_THAT(build("mask=causal"), testing::Contains("RIDGE_ALIBI=0"));
+    for (const char* one_sided : {"mask=causal", "mask=causal keys_left=9", "mask=causal documents=2"}) {
+      EXPECT_THAT(build(fmt::format("{} alibi=1", one_sided).c_str()), testing::Contains("RIDGE_ALIBI=1"));
+    }
+    for (const char* both : {"mask=full", "keys_left=9 keys_right=9", "documents=2"}) {
+      EXPECT_THAT(build(fmt::format("{} alibi=1", both).c_str()), testing::Contains("RIDGE_ALIBI=2"));
+    }
+  }
+  EXPECT_THAT(defines(kAttention, "attention dim=64 alibi=1"), testing::Contains("RIDGE_CONSUMERS=3"));
+  EXPECT_THAT(defines(kAttention, "attention dim=256 alibi=1 documents=2"), testing::Contains("RIDGE_BLOCK_N=64"))
+      << "registers";
+  EXPECT_THAT(defines(kAttention, "attention dim=256 alibi=1"), testing::Contains("RIDGE_BLOCK_N=80"));
+}
+
 // Sinks are an operand, a softcap two numbers of the call, and each is a build of its own.
 TEST(AttentionPlan, SinksAndASoftcapAreBuildsOfTheirOwn) {
   using Kind = record::ResolvedArgument::Kind;
@@ -893,7 +928,7 @@ TEST(AttentionPlan, RefusesWhatItCannotReadWithTheValues) {
   EXPECT_EQ(refusal("dim=64 v_dim=256"), "");
   EXPECT_EQ(refusal("dim=64 sinks=1"), "");
   EXPECT_EQ(refusal("dim=64 softcap=1 sinks=1"), "");
-  EXPECT_THAT(refusal("dim=64 alibi=1"), HasSubstr("no build with slopes: alibi=1"));
+  EXPECT_EQ(refusal("dim=64 softcap=1 sinks=1 alibi=1"), "");
   EXPECT_THAT(refusal("k_len=0"), HasSubstr("nothing to multiply: k_len=0"));
   EXPECT_THAT(refusal("q_len=1073741825"), HasSubstr("counted in 32 bits"));
   EXPECT_THAT(refusal("dim=64", {16, 8, 16, 16, 4}), HasSubstr("start on 16 bytes: k_align=8"));
@@ -918,7 +953,7 @@ TEST(AttentionBackwardPlan, ThreeLaunchesShareTheirSumsInScratchMemory) {
   EXPECT_EQ(plain.workspaces[0].bytes, 64u * 64 * 4);
   EXPECT_EQ(plain.workspaces[2].bytes, 64u * 64 * 128 * 4) << "dQ in fp32";
   EXPECT_EQ(plain.workspaces[3].bytes, 0u);
-  EXPECT_EQ(plain.kernels[0].parameters.at(0).bytes, 328u) << "AttentionBackwardView";
+  EXPECT_EQ(plain.kernels[0].parameters.at(0).bytes, 336u) << "AttentionBackwardView";
   const ResolvedPlan ordered = plan("dim=64 deterministic=1 mask=causal");
   EXPECT_EQ(ordered.kernels[0].grid[0], 4u) << "blocks of 128 queries";
   EXPECT_EQ(ordered.kernels[1].shared_bytes, 198912u);
@@ -939,7 +974,7 @@ TEST(AttentionBackwardPlan, RefusesWhatItCannotReadWithTheValues) {
   EXPECT_THAT(refusal("dim=128 v_dim=4"), HasSubstr("up to 128: dim=128 v_dim=4"));
   EXPECT_EQ(refusal("dim=64 sinks=1"), "");
   EXPECT_EQ(refusal("dim=64 softcap=1 sinks=1"), "");
-  EXPECT_THAT(refusal("dim=64 alibi=1"), HasSubstr("no build with slopes: alibi=1"));
+  EXPECT_EQ(refusal("dim=64 softcap=1 sinks=1 alibi=1"), "");
   EXPECT_THAT(refusal("k_len=0"), HasSubstr("nothing to multiply"));
   EXPECT_THAT(refusal("batch=20000"), HasSubstr("at most 65535 heads"));
 }
@@ -959,7 +994,7 @@ TEST(WideAttentionBackwardPlan, HasAllHeadsBeyondTheOtherKernels) {
   EXPECT_EQ(latent.kernels[1].shared_bytes, 230576u);
   EXPECT_EQ(latent.kernels[2].block[0], 384u) << "three parts of dQ";
   EXPECT_EQ(latent.workspaces[2].bytes, 64u * 64 * 192 * 4) << "dQ in fp32";
-  EXPECT_EQ(latent.kernels[0].parameters.at(0).bytes, 328u) << "AttentionBackwardView";
+  EXPECT_EQ(latent.kernels[0].parameters.at(0).bytes, 336u) << "AttentionBackwardView";
   const ResolvedPlan middle = plan("dim=160 v_dim=136");
   EXPECT_EQ(middle.kernels[1].grid[0], 20u) << "five blocks of 64 keys of four heads";
   EXPECT_EQ(middle.workspaces[2].bytes, 64u * 64 * 192 * 4);

@@ -21,7 +21,7 @@
 //
 // With RIDGE_SOFTCAP scores become tangents before they are masked, and P takes their slope with it to dS. With
 // RIDGE_SINKS the launch before adds up what its rows have for the gradient of their head's sink, and the launch behind
-// those sums, each in a fixed order.
+// those sums, each in a fixed order. With RIDGE_ALIBI powers of weights have slope x distance off.
 //
 // Entry points: with RIDGE_PACKED `ridge_attention_backward_documents`, `ridge_attention_backward_prepare`,
 // `ridge_attention_backward`, `ridge_attention_backward_finish`, in this order on one stream.
@@ -43,6 +43,8 @@ RIDGE_PACKED = { value = "packed" }
 RIDGE_ORDERED = { value = "deterministic" }
 RIDGE_SINKS = { value = "sinks" }
 RIDGE_SOFTCAP = { value = "softcap" }
+# 1: no query sees a key behind its place.
+RIDGE_ALIBI = { value = "alibi == 0 ? 0 : mask ? 1 : 2" }
 [configs]
 default = { }
 [variants]
@@ -79,6 +81,15 @@ d128_bf16_window_softcap = { case = "attention_backward dim=128 dtype=bf16 mask=
 d128_bf16_packed_softcap_ordered = { case = "attention_backward dim=128 dtype=bf16 mask=causal documents=4 deterministic=1 softcap=1" }
 d96_f16_full_softcap_sinks = { case = "attention_backward dim=96 dtype=f16 mask=full softcap=1 sinks=1" }
 d64_bf16_causal_softcap = { case = "attention_backward dim=64 dtype=bf16 mask=causal softcap=1" }
+d64_bf16_causal_alibi = { case = "attention_backward dim=64 dtype=bf16 mask=causal alibi=1" }
+d64_bf16_full_alibi_ordered = { case = "attention_backward dim=64 dtype=bf16 mask=full deterministic=1 alibi=1" }
+d64_bf16_packed_alibi_sinks = { case = "attention_backward dim=64 dtype=bf16 mask=causal documents=4 sinks=1 alibi=1" }
+d96_bf16_window_alibi = { case = "attention_backward dim=96 dtype=bf16 mask=causal keys_left=65 alibi=1" }
+d128_bf16_causal_alibi = { case = "attention_backward dim=128 dtype=bf16 mask=causal alibi=1" }
+d128_bf16_causal_alibi_ordered = { case = "attention_backward dim=128 dtype=bf16 mask=causal deterministic=1 alibi=1" }
+d128_bf16_full_alibi = { case = "attention_backward dim=128 dtype=bf16 mask=full alibi=1" }
+d128_f16_packed_alibi = { case = "attention_backward dim=128 dtype=f16 documents=4 alibi=1" }
+d128_bf16_window_alibi_softcap = { case = "attention_backward dim=128 dtype=bf16 mask=causal keys_left=65 softcap=1 alibi=1" }
 */
 /* ridge-launch
 # The head that a build is made for; what a smaller one lacks is read as zeros and not written. Steps of 128 queries
@@ -131,9 +142,6 @@ reason = "the ends of a window are counted in 32 bits"
 [[needs]]
 expression = "sinks == 0 || heads_total > 0"
 reason = "the gradients of sinks are written by blocks of queries, and there is none"
-[[needs]]
-expression = "alibi == 0"
-reason = "the kernel has no build with slopes"
 [[needs]]
 expression = "min(q_align, k_align, v_align, o_align, d_o_align, d_q_align, d_k_align, d_v_align) >= 16"
 reason = "the copy engine needs rows that start on 16 bytes"
@@ -218,6 +226,7 @@ members = [
   # Caps so small that the first is no number of fp32, or so large that the second is none, have the largest.
   { f32 = "min(2.8853900817779268 * scale / cap, 3.4028234663852886e38)", when = "softcap" },
   { f32 = "min(1.4426950408889634 * cap, 3.4028234663852886e38)", when = "softcap" },
+  { operand = "alibi_slopes", when = "alibi" },
 ]
 [[kernel]]
 symbol = "ridge_attention_backward_documents"
@@ -282,6 +291,8 @@ struct Config {
   static constexpr bool kOrdered = RIDGE_ORDERED != 0;
   static constexpr bool kSinks = RIDGE_SINKS != 0;
   static constexpr bool kSoftcap = RIDGE_SOFTCAP != 0;
+  static constexpr bool kAlibi = RIDGE_ALIBI != 0;
+  static constexpr bool kBothSides = RIDGE_ALIBI == 2;  // queries see keys before and behind their places
   static constexpr bool kClipped = RIDGE_CLIPPED != 0;  // heads are smaller than kHeadDim
   static constexpr u32 kColumns = RIDGE_COLUMNS;        // of kHeadDim that may be other than zero
   // Where a step has 64 queries, dV is issued before dS is computed and runs under it; for 128 the registers do not do.
@@ -459,6 +470,7 @@ struct Consumer {
   float dv[kGrads];
   float dq[32];
   float factors[kFactors][4];
+  Distances distances;
   u32 p[kChunks][4];
   u32 ds[kChunks][4];
 
@@ -540,12 +552,13 @@ struct Consumer {
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       if (kChunks > kFactors && chunk == kFactors) load_factors<kFactors, kChunks>(SharedLayout::kLogSums);
       if constexpr (C::kSoftcap) {
-        weigh_chunk(s, chunk, factors[chunk % kFactors], view, p[chunk]);
+        weigh_chunk(s, chunk, factors[chunk % kFactors], view, distances, p[chunk]);
       } else {
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
           float& score = s[8 * chunk + i];
-          score = exp2_approx(fmaf(score, view.scale_log2, -factors[chunk % kFactors][i / 4 * 2 + i % 2]));
+          const float log_sum = factors[chunk % kFactors][i / 4 * 2 + i % 2];
+          score = exp2_approx(distances.power(score, view.scale_log2, log_sum, 8 * chunk + i));
         }
         if constexpr (C::kEarlyValues) pack_weights(chunk);
       }
@@ -619,12 +632,14 @@ struct Consumer {
       barrier_wait(query_ring().full(stage(step)), parity(step));
       barrier_wait(grad_ring().full(stage(step)), parity(step));
       load_factors<0, kFactors>(SharedLayout::kLogSums);
+      distances.load(view, walk);
       issue_scores(s, SharedLayout::kKeys, queries(step));
       issue_scores(dp, SharedLayout::kValues, grads(step));
       wgmma_wait<1>();
       keep_in_registers(s);
       cap_scores(s, view);
       if (walk.masked()) mask_scores(s, view, walk, warpgroup, warp_in_group, lane);
+      distances.set(view, walk, warpgroup, warp_in_group, lane);
       weights();
       load_factors<0, kFactors>(SharedLayout::kDeltas);
       await_score_stage();

@@ -16,8 +16,8 @@
 //
 // Heads of fewer columns cost what those of a build cost: the copy engine fills the columns that they lack with zeros
 // and stores none of them. Made for a thousand tokens and more; equal bits over runs with RIDGE_ORDERED, windows
-// (RIDGE_WINDOW), documents (RIDGE_PACKED), sinks (RIDGE_SINKS) and a softcap (RIDGE_SOFTCAP) as in
-// cuda_attention_backward.cu.
+// (RIDGE_WINDOW), documents (RIDGE_PACKED), sinks (RIDGE_SINKS), a softcap (RIDGE_SOFTCAP) and slopes (RIDGE_ALIBI) as
+// in cuda_attention_backward.cu.
 //
 // Entry points: with RIDGE_PACKED `ridge_attention_backward_documents`, `ridge_attention_backward_prepare`,
 // `ridge_attention_backward`, `ridge_attention_backward_finish`, in this order on one stream.
@@ -38,6 +38,8 @@ RIDGE_PACKED = { value = "packed" }
 RIDGE_ORDERED = { value = "deterministic" }
 RIDGE_SINKS = { value = "sinks" }
 RIDGE_SOFTCAP = { value = "softcap" }
+# 1: no query sees a key behind its place.
+RIDGE_ALIBI = { value = "alibi == 0 ? 0 : mask ? 1 : 2" }
 [configs]
 default = { }
 [variants]
@@ -65,6 +67,12 @@ d256_f16_packed_softcap_sinks = { case = "attention_backward dim=256 dtype=f16 d
 d192_bf16_causal_softcap = { case = "attention_backward dim=192 dtype=bf16 mask=causal softcap=1" }
 d192_v128_bf16_causal_softcap = { case = "attention_backward dim=192 v_dim=128 dtype=bf16 mask=causal softcap=1" }
 d192_v128_bf16_packed_sinks = { case = "attention_backward dim=192 v_dim=128 dtype=bf16 mask=causal documents=4 sinks=1" }
+d192_v128_bf16_causal_alibi = { case = "attention_backward dim=192 v_dim=128 dtype=bf16 mask=causal alibi=1" }
+d192_v128_bf16_full_alibi = { case = "attention_backward dim=192 v_dim=128 dtype=bf16 mask=full alibi=1" }
+d192_v128_bf16_packed_alibi_ordered = { case = "attention_backward dim=192 v_dim=128 dtype=bf16 mask=causal documents=4 deterministic=1 alibi=1" }
+d192_bf16_causal_alibi_softcap = { case = "attention_backward dim=192 dtype=bf16 mask=causal softcap=1 alibi=1" }
+d256_bf16_causal_alibi = { case = "attention_backward dim=256 dtype=bf16 mask=causal alibi=1" }
+d256_bf16_packed_alibi = { case = "attention_backward dim=256 dtype=bf16 documents=4 alibi=1" }
 */
 /* ridge-launch
 # The heads that a build is made for; what smaller ones lack is read as zeros and not written. Scores of 128 keys have
@@ -107,9 +115,6 @@ reason = "the kernel is made for heads of more than 128"
 [[needs]]
 expression = "dim % 8 == 0 && v_dim % 8 == 0 && max(dim, v_dim) <= 256"
 reason = "the kernel takes heads of multiples of 8 up to 256"
-[[needs]]
-expression = "alibi == 0"
-reason = "the kernel has no build with slopes"
 [[needs]]
 expression = "min(q_len, k_len) > 0"
 reason = "there is nothing to multiply"
@@ -209,6 +214,7 @@ members = [
   # Caps so small that the first is no number of fp32, or so large that the second is none, have the largest.
   { f32 = "min(2.8853900817779268 * scale / cap, 3.4028234663852886e38)", when = "softcap" },
   { f32 = "min(1.4426950408889634 * cap, 3.4028234663852886e38)", when = "softcap" },
+  { operand = "alibi_slopes", when = "alibi" },
 ]
 [[kernel]]
 symbol = "ridge_attention_backward_documents"
@@ -272,6 +278,8 @@ struct Config {
   static constexpr bool kOrdered = RIDGE_ORDERED != 0;
   static constexpr bool kSinks = RIDGE_SINKS != 0;
   static constexpr bool kSoftcap = RIDGE_SOFTCAP != 0;
+  static constexpr bool kAlibi = RIDGE_ALIBI != 0;
+  static constexpr bool kBothSides = RIDGE_ALIBI == 2;  // queries see keys before and behind their places
   static constexpr bool kClipped = true;
   static constexpr u32 kStages = 2;  // of Q and of dO, so that a step's number says where everything lies
 
@@ -304,7 +312,7 @@ struct Config {
   static constexpr u32 kPieceStages = 2;
   // The last parts of a step leave during the next one, where registers hold them: the bulk add takes longer than the
   // products of dQ.
-  static constexpr u32 kLateParts = kSplitKeys || (kSoftcap && kPacked) ? 0 : 2;
+  static constexpr u32 kLateParts = kSplitKeys || (kSoftcap && (kPacked || kAlibi)) ? 0 : 2;
   // Where they do not, the first scores of the next step are multiplied while the last part of dQ leaves, and dP is
   // issued behind the log-sum-exps, because there are no registers for them beside it.
   static constexpr bool kAhead = kSplitKeys && RIDGE_AHEAD != 0;
@@ -493,6 +501,7 @@ struct Scores {
   float dp[kScores];
   float late[2][kScores];  // parts of dQ that leave during the next step
   float factors[kFactors][4];
+  Distances distances;
 
   // 64 keys (or values) times a block of queries (or of dO), both along the head's dimension.
   template <u32 kPanels>
@@ -565,6 +574,7 @@ struct Scores {
   __device__ __forceinline__ void hand_over(u32 half, const Walk& walk) {
     const u32 tile = base + half * C::kScoreBytes + warp_in_group * 16 * kRowBytes;
     if constexpr (!C::kApart) load_first_factors(SharedLayout::kLogSums);
+    distances.load(view, walk);
     if (!C::kAhead || half != 0) issue_key_scores(half, step);
     if constexpr (!C::kApart) issue_value_scores(half);
     wgmma_wait<C::kApart ? 0 : 1>();
@@ -577,6 +587,7 @@ struct Scores {
       mask_scores(s, view, walk, half, warp_in_group, own_lane);
     }
     if constexpr (C::kApart) load_first_factors(SharedLayout::kLogSums);
+    distances.set(view, walk, half, warp_in_group, lane);
     if constexpr (C::kSoftcap) {
       hand_over_capped_weights(half, tile);
     } else {
@@ -610,7 +621,8 @@ struct Scores {
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         float& score = s[8 * chunk + i];
-        score = fmaf(score, view.scale_log2, -factors[chunk % kFactors][i / 4 * 2 + i % 2]);
+        const float log_sum = factors[chunk % kFactors][i / 4 * 2 + i % 2];
+        score = distances.power(score, view.scale_log2, log_sum, 8 * chunk + i);
       }
       load_factors(SharedLayout::kLogSums, chunk + kFactors);
     }
@@ -641,7 +653,7 @@ struct Scores {
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       u32 x[4];
-      weigh_chunk(s, chunk, factors[chunk % kFactors], view, x);
+      weigh_chunk(s, chunk, factors[chunk % kFactors], view, distances, x);
       load_factors(SharedLayout::kLogSums, chunk + kFactors);
       store_chunk(x, tile + SharedLayout::kWeights, chunk);
     }
