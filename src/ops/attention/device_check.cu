@@ -38,10 +38,11 @@ __device__ inline RowOfScores scores_of_row(const Call& call, const Place& at, c
   __syncthreads();  // the row before is done with
   read_row(call.q, query_row(call, at.batch, at.query, at.head), memory.query);
   __syncthreads();
+  const Distances distances = distances_of_query(call, at.head, at.query);
   double most = -infinity(), sum = 0, magnitude = 0, largest = 0, variance = 0;
   for (i64 j = keys.first + threadIdx.x; j < keys.end; j += kThreads) {
     const Dot dot = dot_of(memory.query, call.k, key_row(call, at.batch, j, at.kv_head));
-    const Score all = score_of(call, dot.sum);
+    const Score all = score_of(call, dot.sum, distances.off(at.query, j));
     const double score = all.value;
     if (score == -infinity()) continue;
     if (isfinite(score)) {
@@ -113,14 +114,15 @@ __device__ inline Element element_of_row(const Call& call, const Place& at, cons
                                          RowMemory& memory) {
   const i64 type = call.o.type, column = threadIdx.x;
   const double r = half_ulp(type, 1.0), least_step = 2 * half_ulp(type, 0.0) * row.unit;
+  const Distances distances = distances_of_query(call, at.head, at.query);
   double sum = 0, magnitude = 0, squares = 0, values = 0, lost = 0, of_steps = 0;
   for (i64 first = keys.first; first < keys.end; first += kThreads) {
     const i64 j = first + threadIdx.x;
     __syncthreads();
     if (j < keys.end) {
-      const double score =
-          score_of(call, dot_of(memory.query, call.k, key_row(call, at.batch, j, at.kv_head)).sum).value;
-      memory.weights[threadIdx.x] = row.empty ? 0.0 : exp(score - row.log_sum_exp);
+      const Dot dot = dot_of(memory.query, call.k, key_row(call, at.batch, j, at.kv_head));
+      const Score score = score_of(call, dot.sum, distances.off(at.query, j));
+      memory.weights[threadIdx.x] = row.empty ? 0.0 : exp(score.value - row.log_sum_exp);
     }
     __syncthreads();
     if (column >= call.v.columns) continue;
@@ -169,7 +171,7 @@ struct KeyFacts {
 // What a thread gathers of one row of a tile: weights over the largest so far.
 struct RowOfTile {
   double most = -infinity(), sum = 0, products[kLanes] = {}, squares = 0, of_steps = 0;
-  double largest = 0, given = 0, key_square = 0, dot_squares = 0;  // given: the largest before a softcap
+  double largest = 0, given = 0, off = 0, key_square = 0, dot_squares = 0;  // given: the largest before a softcap
 
   __device__ void rescale(double next) {
     const double factor = most == -infinity() ? 0.0 : exp(most - next);
@@ -186,6 +188,7 @@ struct RowOfTile {
     for (double& product : products) product = sum_of_row(product);
     largest = most_of_row(largest);
     given = most_of_row(given);
+    off = most_of_row(off);
     key_square = most_of_row(key_square);
     dot_squares = most_of_row(dot_squares);
   }
@@ -225,7 +228,7 @@ struct RowVerdict {
     const double n = static_cast<double>(call.k.columns), half = half_ulp(kF32, score);
     const double of_score =
         (kUnit * kUnit * n * (row.dot_squares / 12 + score * score / 18) + half * half / 3) * call.scale * call.scale +
-        kUnit * kUnit * (row.largest * row.largest * 2 + call.cap * call.cap * 4) / 3 +
+        rounding_variance(call, row.largest, row.off) +
         (sink == -infinity() ? 0.0 : kUnit * kUnit * sink * sink * 2 / 3);
     for (int lane = 0; lane < kLanes; ++lane) {
       const double expected = row.products[lane] * over, spread = row.squares * over * over + expected * expected;
@@ -329,6 +332,7 @@ extern "C" __global__ void __launch_bounds__(256)
   __shared__ float queries[kDepth][kTile + 1], keys[kDepth][kTile + 1];
   __shared__ double products[kLanes][kTile], square[kTile], most[kTile], query_square[kTile], query_most[kTile];
   __shared__ Span spans[kTile];
+  __shared__ i64 ahead[kTile];
   const i64 tiles = (call.q_len + kTile - 1) / kTile, depth = call.k.columns;
   const int own_row = static_cast<int>(threadIdx.x) / 16 * 4, own_key = static_cast<int>(threadIdx.x) % 16 * 4;
   RowVerdict verdict{call, result};
@@ -339,6 +343,7 @@ extern "C" __global__ void __launch_bounds__(256)
     for (int i = static_cast<int>(threadIdx.x); i < kTile; i += kThreads) {
       const i64 query = first_query + i;
       spans[i] = query < call.q_len ? keys_of(call, query) : Span{0, 0};
+      ahead[i] = query < call.q_len ? ahead_of(sequence_of(call, call.q_offsets, query)) : 0;
       query_square[i] = query_most[i] = 0;
       for (i64 c = 0; query < call.q_len && c < depth; ++c) {
         const double value = load(call.q, query_row(call, batch, query, head), c);
@@ -353,6 +358,7 @@ extern "C" __global__ void __launch_bounds__(256)
       all.first = min(all.first, span.first);
       all.end = max(all.end, span.end);
     }
+    const double slope = slope_of(call, head);
     RowOfTile rows[4];
     for (i64 first_key = all.first; first_key < all.end; first_key += kTile) {
       float scores[4][4] = {};
@@ -390,13 +396,15 @@ extern "C" __global__ void __launch_bounds__(256)
       for (int i = 0; i < 4; ++i) {
         RowOfTile& row = rows[i];
         const Span span = spans[own_row + i];
-        double seen[4], given[4], largest = row.most;
+        const Distances distances{slope, ahead[own_row + i]};
+        double seen[4], given[4], off[4], largest = row.most;
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const i64 key = first_key + own_key + j;
           const bool sees = key >= span.first && key < span.end;
           given[j] = static_cast<double>(scores[i][j]) * call.scale;
-          seen[j] = !sees ? -infinity() : call.cap == 0 ? given[j] : call.cap * tanh(given[j] / call.cap);
+          off[j] = distances.off(first_query + own_row + i, key);
+          seen[j] = !sees ? -infinity() : score_of(call, static_cast<double>(scores[i][j]), off[j]).value;
           largest = fmax(largest, seen[j]);
         }
         largest = most_of_row(largest);
@@ -416,6 +424,7 @@ extern "C" __global__ void __launch_bounds__(256)
           row.squares += weight * weight * of_values;
           if (weight < half_ulp(call.o.type, 0.0) / half_ulp(call.o.type, 1.0)) row.of_steps += of_values;
           row.largest = fmax(row.largest, fabs(seen[j]));
+          row.off = fmax(row.off, fabs(off[j]));
           if (isfinite(given[j])) row.given = fmax(row.given, fabs(given[j]));
           row.key_square = fmax(row.key_square, square[own_key + j]);
           row.dot_squares = fmax(row.dot_squares, fmin(query_most[own_row + i] * square[own_key + j],

@@ -128,7 +128,6 @@ std::shared_ptr<const DeviceCheck> device_check() {
   auto check = std::make_shared<DeviceCheck>();
   check->source = check_source({"ops/attention/check_pairs.cuh", "ops/attention/backward/device_check.cu"});
   check->scratch_bytes = [](const Problem& problem) { return Layout(attention::shape_of(problem)).bytes(); };
-  check->refuses = attention::refused_by_check;
   check->projection = project;
   check->reference = rows_of_reference;
   return check;

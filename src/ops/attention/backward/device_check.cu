@@ -71,9 +71,9 @@ __device__ inline double weight_of(double score, double log_sum_exp) {
 struct PairFactors {
   Factor weight, slope;
 
-  __device__ PairFactors(const Call& call, const QueryFacts& query, const Dot& products, const Dot& product,
+  __device__ PairFactors(const Call& call, const QueryFacts& query, const Dot& products, double off, const Dot& product,
                          const Rounding& to) {
-    const Score score = score_of(call, products.sum);
+    const Score score = score_of(call, products.sum, off);
     const i64 columns = call.v.columns;
     const double r = to.relative, least = fmax(to.least, kNormal);
     const double noise = r * r / 6 + 2 * query.score_variance;
@@ -118,10 +118,11 @@ struct PairMemory {
 // By a block, of the query whose row of q is in `x` and whose row of dO is in `y`.
 __device__ inline QueryFacts facts_of(const BackwardCall& call, const Place& at, const Span& keys, PairMemory& memory) {
   const Call& f = call.forward;
+  const Distances distances = distances_of_query(f, at.head, at.query);
   double magnitude = 0, largest = 0, variance = 0;
   for (i64 j = keys.first + threadIdx.x; j < keys.end; j += kThreads) {
     const Dot dot = dot_of(memory.x, f.k, key_row(f, at.batch, j, at.kv_head));
-    const Score score = score_of(f, dot.sum);
+    const Score score = score_of(f, dot.sum, distances.off(at.query, j));
     if (!score.counts) continue;
     magnitude = fmax(magnitude, dot.size * f.scale);
     largest = fmax(largest, fabs(score.value));
@@ -166,6 +167,7 @@ __device__ inline Element query_element(const BackwardCall& call, const Place& a
   const Call& f = call.forward;
   const Rounding rounding(f.q.type);
   const i64 column = threadIdx.x;
+  const Distances distances = distances_of_query(f, at.head, at.query);
   FactorSum sum;
   double weighted = 0;  // sum of p k, which an error of delta is multiplied by
   for (i64 first = keys.first; first < keys.end; first += kThreads) {
@@ -173,7 +175,8 @@ __device__ inline Element query_element(const BackwardCall& call, const Place& a
     __syncthreads();
     if (j < keys.end) {
       const i64 row = key_row(f, at.batch, j, at.kv_head);
-      const PairFactors pair(f, facts, dot_of(memory.x, f.k, row), dot_of(memory.y, f.v, row), rounding);
+      const PairFactors pair(f, facts, dot_of(memory.x, f.k, row), distances.off(at.query, j),
+                             dot_of(memory.y, f.v, row), rounding);
       memory.factors[threadIdx.x] = pair.slope;
       memory.weights[threadIdx.x] = pair.weight.value;
     }
@@ -258,7 +261,8 @@ extern "C" __global__ void __launch_bounds__(256) attention_backward_special(Bac
     if (unit < f.q.rows) {
       const Place at = place_of_row(f, unit);
       const bool sum = load(f.log_sum_exp, at.batch * f.heads + at.head, at.query) < infinity();
-      if (sum && finite(f.q, unit) && finite(f.o, unit) && finite(call.d_o, unit)) continue;
+      const bool factors = sum && isfinite(slope_of(f, at.head));
+      if (factors && finite(f.q, unit) && finite(f.o, unit) && finite(call.d_o, unit)) continue;
       special.queries[at.batch * f.heads + at.head] = 1;
     } else {
       const i64 row = unit - f.q.rows;
@@ -306,7 +310,8 @@ extern "C" __global__ void __launch_bounds__(256, 1)
   for (i64 row = blockIdx.x; row < count; row += gridDim.x) {
     const i64 kv_head = (first + row) % f.kv_heads, position = (first + row) / f.kv_heads;
     const i64 batch = position / f.k_len;
-    const Span queries = queries_of(f, position % f.k_len);
+    const i64 key = position % f.k_len, ahead = ahead_of(sequence_of(f, f.k_offsets, key));
+    const Span queries = queries_of(f, key);
     __syncthreads();
     read_row(f.k, first + row, memory.x);
     read_row(f.v, first + row, memory.y);
@@ -314,12 +319,13 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     bool spoilt = false;
     for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head) {
       spoilt = spoilt || special.queries[batch * f.heads + head] != 0;
+      const Distances distances{slope_of(f, head), ahead};
       for (i64 begin = queries.first; begin < queries.end; begin += kThreads) {
         __syncthreads();
         if (begin + threadIdx.x < queries.end) {
           const i64 query = query_row(f, batch, begin + threadIdx.x, head);
-          const PairFactors pair(f, facts[query], dot_of(memory.x, f.q, query), dot_of(memory.y, call.d_o, query),
-                                 rounding);
+          const PairFactors pair(f, facts[query], dot_of(memory.x, f.q, query), distances.off(begin + threadIdx.x, key),
+                                 dot_of(memory.y, call.d_o, query), rounding);
           memory.factors[threadIdx.x] = of_values != 0 ? pair.weight : pair.slope;
         }
         __syncthreads();
@@ -402,6 +408,14 @@ extern "C" __global__ void __launch_bounds__(256)
   }
 }
 
+// The most that a slope takes off a score of a query.
+__device__ inline double largest_off(const Call& call, const Place& at) {
+  const Distances distances = distances_of_query(call, at.head, at.query);
+  const Span keys = keys_of(call, at.query);
+  if (keys.first == keys.end) return 0;
+  return fmax(fabs(distances.off(at.query, keys.first)), fabs(distances.off(at.query, keys.end - 1)));
+}
+
 // And of every row of q and dO, behind the rows of k.
 extern "C" __global__ void __launch_bounds__(256)
     attention_backward_query_rows(BackwardCall call, BackwardKeys keys, BackwardQueries to, u64 seed) {
@@ -451,9 +465,9 @@ extern "C" __global__ void __launch_bounds__(256)
     largest.sum = score;
     largest.squares = fmin(q_most * keys.head_square[head], q_square * keys.head_most[head]);
     const double shift = load(f.log_sum_exp, at.batch * f.heads + at.head, at.query);
-    const double scaled = f.cap == 0 ? score * f.scale : fmin(score * f.scale, f.cap);
+    const double scaled = f.cap == 0 ? score * f.scale : fmin(score * f.scale, f.cap), off = largest_off(f, at);
     to.score_variance[row] = f.scale * f.scale * largest.variance(f.k.columns) +
-                             kUnit * kUnit * (scaled * scaled * 2 + f.cap * f.cap * 4) / 3 +
+                             rounding_variance(f, scaled + off, off) +
                              (isfinite(shift) ? kUnit * kUnit * shift * shift : 0.0);
   }
 }
@@ -470,6 +484,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
       log_sum_exp[kTile];
   __shared__ double sums[2][kLanes][kTile], variances[2][kTile];  // of dK and dV
   __shared__ Span spans[kTile];
+  __shared__ i64 ahead[kTile];
   const Call& f = call.forward;
   const Rounding rounding(f.q.type);
   const i64 tiles = (f.k_len + kTile - 1) / kTile, group = f.heads / f.kv_heads;
@@ -489,6 +504,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
       v_most[i] = there ? keys.v_most[row] : 0;
       variances[0][i] = variances[1][i] = 0;
       spans[i] = there ? queries_of(f, first_key + i) : Span{0, 0};
+      ahead[i] = there ? ahead_of(sequence_of(f, f.k_offsets, first_key + i)) : 0;
     }
     __syncthreads();
     Span all{f.q_len, 0};
@@ -499,6 +515,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     }
     double of_keys[2][kLanes][4] = {}, of_variances[2][4] = {};
     for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+      const double slope_of_distances = slope_of(f, head);
       for (i64 first_query = all.first; first_query < all.end; first_query += kTile) {
         float scores[4][4], sum[4][4] = {};  // of q k, and then of dO v
 #pragma unroll 1
@@ -560,7 +577,8 @@ extern "C" __global__ void __launch_bounds__(256, 1)
           for (int j = 0; j < 4; ++j) {
             const int k = own_key + j;
             if (query < spans[k].first || query >= spans[k].end) continue;
-            const Score score = score_of(f, static_cast<double>(scores[i][j]));
+            const double off = Distances{slope_of_distances, ahead[k]}.off(query, first_key + k);
+            const Score score = score_of(f, static_cast<double>(scores[i][j]), off);
             const double p = weight_of(score.value, log_sum_exp[q]);
             const double product = sum[i][j], uncapped = p * (product - delta[q]);
             const double ds = f.cap == 0 ? uncapped : uncapped * score.slope / f.scale;
