@@ -322,9 +322,13 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
     // More tiles than multiprocessors, then sizes that a sanitizer ends with.
     add("heads=40 kv_heads=8 q_len=600 k_len=600 dim=64 mask=causal keys_left=129 sinks=1");
     add("heads=40 kv_heads=8 q_len=600 k_len=600 dim=128 mask=causal keys_left=129 softcap=1");
+    add("heads=40 kv_heads=8 q_len=600 k_len=600 dim=64 mask=causal alibi=1");
+    add("heads=40 kv_heads=8 q_len=600 k_len=600 dim=128 alibi=1");
     add("heads=2 kv_heads=1 q_len=130 k_len=130 dim=64 mask=causal sinks=1");
     add("heads=2 kv_heads=1 q_len=130 k_len=130 dim=128 mask=causal softcap=1");
     add("heads=2 kv_heads=1 q_len=130 k_len=130 dim=256 mask=causal documents=2 softcap=1 sinks=1");
+    add("heads=2 kv_heads=1 q_len=130 k_len=130 dim=128 mask=causal alibi=1");
+    add("heads=2 kv_heads=1 q_len=130 k_len=130 dim=192 v_dim=128 alibi=1");
   }
   if (op.name != "gemm") return problems;
   // What is added, in tiles of which a warp has more slabs than buffers, and more tiles than multiprocessors.
@@ -827,6 +831,8 @@ TEST(CudaOps, AScalarIsOfItsCallAlone) {
   if (!check("attention q_len=200 k_len=300 dim=64", {{0.125}, {0.25}, {0.05}, {0.125}})) GTEST_SKIP() << "no kernel";
   // Among them caps that every score is beyond, and one that none is near.
   check("attention q_len=200 k_len=300 dim=64 softcap=1", {{0.125, 30}, {0.25, 0.01}, {0.125, 300}, {0.125, 30}});
+  // Scales beside which slopes are far more than scores, and no number over them.
+  check("attention q_len=200 k_len=300 dim=64 alibi=1", {{0.125}, {1e-37}, {0.125}});
 }
 
 // Packed [batch, length, q heads and k heads and others, dim] and the table of the positions below `rows`, on the

@@ -376,7 +376,7 @@ SLOPES = torch.tensor([0.5, 0.25, 0.0625, 0.0])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("softcap,sinks", [(None, False), (2.0, True)], ids=str)
 @pytest.mark.parametrize("causal,window", [(False, None), (True, None), (True, (20, 0)), (False, (9, 14))], ids=str)
-@pytest.mark.parametrize("lengths,heads,dim,v_dim", [((70, 133), (4, 2), 64, 64), ((40, 9), (4, 1), 64, 64), ((9, 40), (4, 4), 40, 24)], ids=str)
+@pytest.mark.parametrize("lengths,heads,dim,v_dim", [((70, 133), (4, 2), 64, 64), ((40, 9), (4, 1), 64, 64), ((9, 40), (4, 4), 40, 24), ((150, 290), (4, 1), 128, 128)], ids=str)
 def test_slopes(device, dtype, softcap, sinks, causal, window, lengths, heads, dim, v_dim):
     leaves = list(heads_of(device, dtype, lengths, heads, dim, 2, v_dim))
     if sinks:
