@@ -62,7 +62,7 @@ def compile_builds(root, names, folder):
     def compile_one(name):
         build, _, changed = name.partition("@")
         _, _, causal, dtype, more = BUILDS[build]
-        defines = {"TYPE": dtype, "CAUSAL": causal, "WINDOW": 0, "PACKED": 0, "ORDERED": 0, "SINKS": 0, "SOFTCAP": 0, **more}
+        defines = {"TYPE": dtype, "CAUSAL": causal, "WINDOW": 0, "PACKED": 0, "ORDERED": 0, "SINKS": 0, "SOFTCAP": 0, "ALIBI": 0, **more}
         defines |= dict(one.split("=") for one in changed.split("@") if one)
         source = WIDE_SOURCE if "QUERY_DIM" in more else SOURCE
         command = [NVCC, "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-std=c++20", "-lineinfo", "-Xptxas", "-v", "-o",
@@ -101,7 +101,7 @@ class View(ctypes.Structure):
                 ("scale", ctypes.c_float), ("scale_log2", ctypes.c_float), ("left", ctypes.c_uint32), ("right", ctypes.c_uint32),
                 ("d_k", Rows), ("d_v", Rows), ("key_tiles", ctypes.c_void_p), ("query_blocks", ctypes.c_void_p),
                 ("dim", ctypes.c_uint32), ("value_dim", ctypes.c_uint32), ("sinks", ctypes.c_void_p), ("d_sinks", ctypes.c_void_p),
-                ("sink_sums", ctypes.c_void_p), ("power_of_score", ctypes.c_float), ("cap_log2", ctypes.c_float)]
+                ("sink_sums", ctypes.c_void_p), ("power_of_score", ctypes.c_float), ("cap_log2", ctypes.c_float), ("alibi_slopes", ctypes.c_void_p)]
 
 
 class Build:

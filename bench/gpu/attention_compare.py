@@ -103,7 +103,7 @@ class View(ctypes.Structure):
                 *((name, ctypes.c_uint32) for name in ("q_len", "k_len", "heads", "heads_total", "group", "q_tiles", "section")),
                 ("scale_log2", ctypes.c_float), ("left", ctypes.c_uint32), ("right", ctypes.c_uint32),
                 ("tiles", ctypes.c_void_p), ("o", ctypes.c_void_p), ("o_row_stride", ctypes.c_int64), ("o_head_stride", ctypes.c_int64),
-                ("sinks", ctypes.c_void_p), ("power_of_score", ctypes.c_float), ("cap_log2", ctypes.c_float)]
+                ("sinks", ctypes.c_void_p), ("power_of_score", ctypes.c_float), ("cap_log2", ctypes.c_float), ("alibi_slopes", ctypes.c_void_p)]
 
 
 class Map(ctypes.Structure):
@@ -136,7 +136,7 @@ def defines_of(name):
     in_registers = more.get("QUERY_IN_REGISTERS", int(consumers == 2 and slots == 2))
     registers = (32, 160) if consumers == 3 else (24, 240) if slots == 2 or in_registers else (32, 232)
     return {"TYPE": dtype, "HEAD_DIM": depth, "VALUE_DIM": width, "OUTPUT_COLUMNS": width, "BLOCK_N": keys, "SLOTS": slots, "CONSUMERS": consumers,
-            "CAUSAL": int(causal), "WINDOW": 0, "PACKED": 0, "SINKS": 0, "SOFTCAP": 0, "STAGES": 2, "TAKE_TURNS": 1, "QUERY_IN_REGISTERS": in_registers,
+            "CAUSAL": int(causal), "WINDOW": 0, "PACKED": 0, "SINKS": 0, "SOFTCAP": 0, "ALIBI": 0, "STAGES": 2, "TAKE_TURNS": 1, "QUERY_IN_REGISTERS": in_registers,
             "PRODUCER_REGISTERS": registers[0], "CONSUMER_REGISTERS": registers[1], **more}
 
 
