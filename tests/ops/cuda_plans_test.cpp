@@ -790,6 +790,7 @@ TEST(AttentionPlan, SlopesAreBuildsOfTheirOwn) {
   EXPECT_THAT(defines(kAttention, "attention dim=256 alibi=1 documents=2"), testing::Contains("RIDGE_BLOCK_N=64"))
       << "registers";
   EXPECT_THAT(defines(kAttention, "attention dim=256 alibi=1"), testing::Contains("RIDGE_BLOCK_N=80"));
+  EXPECT_THAT(defines(kAttention, "attention dim=192 alibi=1"), testing::Contains("RIDGE_BLOCK_N=96"));
 }
 
 // Sinks are an operand, a softcap two numbers of the call, and each is a build of its own.

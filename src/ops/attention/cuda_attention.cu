@@ -139,6 +139,7 @@ d128_bf16_window_alibi = { case = "attention dim=128 dtype=bf16 mask=causal keys
 d128_bf16_packed_alibi = { case = "attention dim=128 dtype=bf16 mask=causal documents=4 alibi=1" }
 d128_bf16_packed_full_alibi = { case = "attention dim=128 dtype=bf16 documents=4 alibi=1" }
 d192_128_bf16_causal_alibi = { case = "attention dim=192 v_dim=128 dtype=bf16 mask=causal alibi=1" }
+d192_bf16_window_alibi = { case = "attention dim=192 dtype=bf16 mask=causal keys_left=65 alibi=1" }
 d192_bf16_packed_alibi = { case = "attention dim=192 dtype=bf16 mask=causal documents=4 alibi=1" }
 d256_bf16_causal_alibi = { case = "attention dim=256 dtype=bf16 mask=causal alibi=1" }
 d256_bf16_packed_alibi_softcap = { case = "attention dim=256 dtype=bf16 mask=causal documents=4 softcap=1 alibi=1" }
@@ -168,10 +169,11 @@ expression = "SLOTS > 0 ? SLOTS : panels <= 3 && v_panels <= 2 ? 2 : 1"
 [[value]]
 name = "packed"
 expression = "documents > 0"
-# Keys per step: what two stages of K and of V have room for, and documents behind a softcap or beside slopes registers.
+# Keys per step: what two stages of K and of V have room for, and registers, of which documents have fewer behind a
+# softcap or beside slopes, as all calls have behind a softcap with slopes, and with slopes of up to 192 columns.
 [[value]]
 name = "block_n"
-expression = "KEYS > 0 ? KEYS : max(panels, v_panels) <= 2 ? 128 : v_panels <= 2 && panels == 3 ? 96 : (max(panels, v_panels) == 3 ? 112 : 80) - (packed && max(softcap, alibi) ? 16 : 0)"
+expression = "KEYS > 0 ? KEYS : max(panels, v_panels) <= 2 ? 128 : v_panels <= 2 && panels == 3 ? 96 : (max(panels, v_panels) == 3 ? 112 : 80) - ((packed && max(softcap, alibi)) || (alibi && (softcap || max(panels, v_panels) == 3)) ? 16 : 0)"
 [[value]]
 name = "query_in_registers"
 expression = "QUERY_IN_REGISTERS == 2 ? consumers == 2 && slots > 1 : QUERY_IN_REGISTERS"
@@ -231,6 +233,9 @@ reason = "beside a softcap there are fewer registers for O, scores and weights"
 [[needs]]
 expression = "max(softcap, alibi) == 0 || packed == 0 || slots > 1 || registers <= 176"
 reason = "beside a softcap or slopes there are fewer registers for O, scores and weights of documents"
+[[needs]]
+expression = "alibi == 0 || slots > 1 || (softcap == 0 && max(panels, v_panels) == 4) || registers <= 176"
+reason = "beside slopes there are fewer registers for O, scores and weights"
 [[workspace]]
 name = "tiles"
 bytes = "packed ? 32 * (q_tiles + 1) : 0"
