@@ -282,7 +282,7 @@ __device__ __forceinline__ u32 scale_bytes(u32 count, u32 first, u32 most) {
   return count > first ? min(most, count - first) * 4 : 0;
 }
 
-// Scales of rows or of the group: those of the tile's group, from its first row of A and of B on.
+// Scales of rows or of groups, where the tile's group has its first of A and of B. Strides are from group to group.
 __device__ __forceinline__ ScaleView scales_of_group(const ScaleView& scales, const GroupTile& tile) {
   constexpr bool kOneVector = Config::kScaling == Scaling::kRow && !Config::kAlongSums;  // of all rows, along rows
   const i64 first_a = kOneVector ? static_cast<i64>(tile.begin) : tile.group * scales.stride_a;
