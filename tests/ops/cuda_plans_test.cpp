@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -75,12 +76,45 @@ TEST(GroupedFp8Plan, RefusesWhatItCannotReadWithTheValues) {
   };
   EXPECT_EQ(refusal("rows=256 k=256 n=256"), "");
   EXPECT_EQ(refusal("rows=256 m=256 n=256 along=sums"), "");
-  EXPECT_THAT(refusal("rows=256 k=256 n=256 scaling=row"), HasSubstr("scales of blocks alone"));
-  EXPECT_THAT(refusal("rows=256 m=256 n=256 along=sums scaling=row"),
-              HasSubstr("blocks alone; scales of rows or of groups have no kernel on a GPU yet: scaling=1"));
-  EXPECT_THAT(refusal("rows=256 k=256 n=256 scaling=tensor"), HasSubstr("scaling=2"));
   EXPECT_THAT(refusal("rows=254 k=256 n=256"), HasSubstr("scale_a_align=8"));
+  EXPECT_THAT(refusal("rows=256 m=255 n=256 along=sums"), HasSubstr("scale_a_align=4"));
+  for (const char* scaling : {" scaling=row", " scaling=tensor"}) {  // their scales lie at any address
+    EXPECT_EQ(refusal((std::string("rows=253 k=256 n=256") + scaling).c_str()), "");
+    EXPECT_EQ(refusal((std::string("rows=256 m=255 n=256 along=sums") + scaling).c_str()), "");
+    EXPECT_THAT(refusal((std::string("rows=253 k=250 n=256") + scaling).c_str()), HasSubstr("a_align"));
+  }
   EXPECT_THAT(refusal("rows=0 k=256 n=256"), HasSubstr("an empty product"));
+}
+
+// Scales of blocks lie in the stages; of rows, those of B's once for each warpgroup; of groups nowhere.
+TEST(GroupedFp8Plan, BuildsForTheScalesAndSaysHowFarApartTheyLie) {
+  const DescribedKernel& kernel = described_kernel("ops/grouped_gemm_fp8/cuda_groups_fp8.cu");
+  struct Expected {
+    const char *words, *scaling;
+    std::uint32_t scale_bytes;        // of shared memory
+    std::int64_t stride_a, stride_b;  // of ScaleView
+  };
+  for (const Expected& one : {Expected{"k=384", "kBlock", 4 * (128 + 4) * 4, 512, 3},
+                              Expected{"m=64 along=sums", "kVector", 4 * (128 + 256) * 4, 64, 256},
+                              Expected{"k=384 scaling=row", "kRow", 2 * 256 * 4, 1, 256},
+                              Expected{"m=64 along=sums scaling=row", "kRow", 2 * 256 * 4, 64, 256},
+                              Expected{"k=384 scaling=tensor", "kTensor", 0, 1, 1},
+                              Expected{"m=64 along=sums scaling=tensor", "kTensor", 0, 1, 1}}) {
+    const Problem problem = problem_of(std::string("grouped_gemm_fp8 rows=512 groups=8 n=256 ") + one.words);
+    record::PlanFacts facts = plan_facts(problem, dense_views(problem));
+    facts.values["sm_count"] = 132;
+    const auto& configs = kernel.description().configs;
+    const auto wide = std::find_if(configs.begin(), configs.end(), [](auto& c) { return c.name == "promote_128x256"; });
+    ASSERT_NE(wide, configs.end());
+    const int configuration = static_cast<int>(wide - configs.begin());
+    EXPECT_THAT(kernel.build(configuration, facts).value().defines,
+                testing::Contains(std::string("RIDGE_SCALING=") + one.scaling));
+    const auto launched = kernel.resolve(configuration, facts).value().kernels.at(0);
+    EXPECT_EQ(launched.shared_bytes, 4 * (384 * 128 + 16) + one.scale_bytes + 16384 + 9 * 8) << one.words;
+    const auto variables = kernel.variables(configuration, facts).value();
+    EXPECT_EQ(variables.at("scale_a_stride0"), one.stride_a) << one.words;
+    EXPECT_EQ(variables.at("scale_b_row"), one.stride_b) << one.words;
+  }
 }
 
 TEST(Plans, ProductsOnAShareOfTheMultiprocessorsRunInNoClusters) {
