@@ -226,10 +226,8 @@ ActivationGradients gradients_by_torch(const Tensor& dy, const Inputs& in, const
 // ---- The calls
 
 void check_devices(std::string_view op, const Tensor* dy, const Inputs& in) {
-  const auto at = [](const OptionalTensor& tensor) { return tensor ? &*tensor : nullptr; };
   check_same_device(
-      op,
-      {{"the input", &in.x}, {"the gradient", dy}, {"up", at(in.up)}, {"probs", at(in.probs)}, {"mask", at(in.mask)}});
+      op, {{"the input", &in.x}, {"the gradient", dy}, {"up", &in.up}, {"probs", &in.probs}, {"mask", &in.mask}});
 }
 
 Tensor activation(const Tensor& x, const OptionalTensor& up, const OptionalTensor& probs, const OptionalTensor& mask,

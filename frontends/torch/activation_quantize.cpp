@@ -45,9 +45,7 @@ Quantized activation_quantize(const Tensor& x, const OptionalTensor& up, const O
                               const OptionalTensor& mask, std::string_view function, bool packed, double alpha,
                               double limit, at::ScalarType format, std::string_view granularity, std::string_view rule,
                               bool row, bool column, const OptionalTensor& random) {
-  const auto at = [](const OptionalTensor& tensor) { return tensor ? &*tensor : nullptr; };
-  check_same_device(
-      kOp, {{"the input", &x}, {"up", at(up)}, {"probs", at(probs)}, {"mask", at(mask)}, {"random", at(random)}});
+  check_same_device(kOp, {{"the input", &x}, {"up", &up}, {"probs", &probs}, {"mask", &mask}, {"random", &random}});
   const Inputs in{x, up, probs, mask};
   const codes::Coding coding =
       check_call(kOp, in, random, {function, packed, alpha, limit, format, granularity, rule, row, column});
@@ -106,13 +104,9 @@ Quantized activation_quantize_backward(const Tensor& dy, const Tensor& x, const 
                                        std::string_view function, bool packed, double alpha, double limit,
                                        at::ScalarType format, std::string_view granularity, std::string_view rule,
                                        bool row, bool column, const OptionalTensor& random) {
-  const auto at = [](const OptionalTensor& tensor) { return tensor ? &*tensor : nullptr; };
-  check_same_device(kBackward, {{"the input", &x},
-                                {"the gradient", &dy},
-                                {"up", at(up)},
-                                {"probs", at(probs)},
-                                {"mask", at(mask)},
-                                {"random", at(random)}});
+  check_same_device(
+      kBackward,
+      {{"the input", &x}, {"the gradient", &dy}, {"up", &up}, {"probs", &probs}, {"mask", &mask}, {"random", &random}});
   const Inputs in{x, up, probs, mask};
   const codes::Coding coding =
       check_backward(dy, in, random, {function, packed, alpha, limit, format, granularity, rule, row, column});

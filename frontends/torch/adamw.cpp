@@ -91,8 +91,8 @@ void adamw(TensorList params, TensorList grads, TensorList exp_avgs, TensorList 
                             {"exp_avg", &exp_avgs[i]},
                             {"exp_avg_sq", &exp_avg_sqs[i]},
                             {"master", master},
-                            {"factor", factor ? &*factor : nullptr},
-                            {"skip", skip ? &*skip : nullptr}});
+                            {"factor", &factor},
+                            {"skip", &skip}});
     steps[i].param = flat(params[i]);
     steps[i].grad = flat(grads[i]);
     steps[i].exp_avg = flat(exp_avgs[i]);

@@ -93,14 +93,14 @@ void adamw_quantize(const Tensor& param, const Tensor& grad, const Tensor& exp_a
                           {"the gradient", &grad},
                           {"exp_avg", &exp_avg},
                           {"exp_avg_sq", &exp_avg_sq},
-                          {"master", at(master)},
-                          {"q", at(q)},
-                          {"scale", at(scale)},
-                          {"q_t", at(q_t)},
-                          {"scale_t", at(scale_t)},
-                          {"factor", at(factor)},
-                          {"skip", at(skip)},
-                          {"random", at(random)}});
+                          {"master", &master},
+                          {"q", &q},
+                          {"scale", &scale},
+                          {"q_t", &q_t},
+                          {"scale_t", &scale_t},
+                          {"factor", &factor},
+                          {"skip", &skip},
+                          {"random", &random}});
   const codes::Coding coding = check_all({param, grad, exp_avg, exp_avg_sq, master, factor, skip},
                                          {q, scale, q_t, scale_t}, granularity, rule, random);
   const OnDeviceOf on_device(param);

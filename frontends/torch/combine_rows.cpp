@@ -78,10 +78,7 @@ Tensor weights_gradient_by_torch(const Tensor& dy, const Tensor& x, const Tensor
 
 Tensor combine_rows(const Tensor& x, const Tensor& sources, const OptionalTensor& weights,
                     const OptionalTensor& places) {
-  check_same_device(kOp, {{"x", &x},
-                          {"sources", &sources},
-                          {"weights", weights ? &*weights : nullptr},
-                          {"places", places ? &*places : nullptr}});
+  check_same_device(kOp, {{"x", &x}, {"sources", &sources}, {"weights", &weights}, {"places", &places}});
   const Tensor y = combine_rows_meta(x, sources, weights, places);
   if (x.scalar_type() == at::kDouble) return by_torch(x, sources, weights);
   if (y.numel() == 0) return y;

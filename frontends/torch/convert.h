@@ -64,7 +64,10 @@ class OnDeviceOf {
 // All on one device, as PyTorch asks of its own operators; RuntimeError names the two that are not.
 struct Named {
   std::string_view name;
-  const Tensor* tensor;
+  const Tensor* tensor;  // null or undefined: not given
+  Named(std::string_view its_name, const Tensor* one) : name(its_name), tensor(one) {}
+  Named(std::string_view its_name, const std::optional<Tensor>* one)
+      : name(its_name), tensor(one->has_value() ? &**one : nullptr) {}
 };
 void check_same_device(std::string_view op, std::initializer_list<Named> tensors);
 

@@ -221,7 +221,7 @@ LossAndGradient with_gradient_meta(const Tensor& logits, const Tensor& target, c
   return {per_token(logits), at::empty_symint(logits.sym_sizes(), logits.options())};
 }
 void check_devices(const Tensor& logits, const Tensor& target, const OptionalTensor& grad) {
-  check_same_device(kOp, {{"the logits", &logits}, {"the target", &target}, {"grad", given(grad) ? &*grad : nullptr}});
+  check_same_device(kOp, {{"the logits", &logits}, {"the target", &target}, {"grad", &grad}});
 }
 LossAndGradient with_gradient(const Tensor& logits, const Tensor& target, const OptionalTensor& grad,
                               std::int64_t ignore_index, double label_smoothing, double z_loss, double soft_cap) {

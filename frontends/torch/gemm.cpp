@@ -211,8 +211,7 @@ Tensor by_torch(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, co
 Tensor gemm(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, OptionalType out_dtype,
             const OptionalTensor& bias, OptionalText activation, const OptionalTensor& main_grad,
             const OptionalTensor& residual) {
-  check_same_device(
-      kOp, {{"a", &a}, {"b", &b}, {"bias", bias ? &*bias : nullptr}, {"residual", residual ? &*residual : nullptr}});
+  check_same_device(kOp, {{"a", &a}, {"b", &b}, {"bias", &bias}, {"residual", &residual}});
   check_types(a, b);
   if (!is_plain(a, b)) {  // in inference mode, which leaves gemm_autograd out
     return broadcast_product(a, b, trans_a, trans_b, out_dtype, {bias, activation, main_grad, residual});

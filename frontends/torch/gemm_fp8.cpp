@@ -108,8 +108,7 @@ Tensor scaled_meta(const Tensor& a, const Tensor& b, const Tensor& scale_a, cons
 Tensor scaled(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, bool trans_a,
               bool trans_b, at::ScalarType out_dtype, std::string_view scaling, std::string_view sums,
               const OptionalTensor& bias) {
-  check_same_device(
-      kOp, {{"a", &a}, {"b", &b}, {"scale_a", &scale_a}, {"scale_b", &scale_b}, {"bias", bias ? &*bias : nullptr}});
+  check_same_device(kOp, {{"a", &a}, {"b", &b}, {"scale_a", &scale_a}, {"scale_b", &scale_b}, {"bias", &bias}});
   const OnDeviceOf on_device(a);
   const auto sizes = scaled_sizes(a, b, scale_a, scale_b, trans_a, trans_b, out_dtype, scaling, sums, bias);
   const Tensor c = allocated(a, {sizes[0].expect_int(), sizes[1].expect_int()}, out_dtype);

@@ -65,7 +65,7 @@ GroupedCodes grouped_quantize_meta(const Tensor& x, const Tensor& offsets, at::S
 GroupedCodes grouped_quantize(const Tensor& x, const Tensor& offsets, at::ScalarType format,
                               std::string_view granularity, std::string_view rule, std::int64_t align, bool row,
                               bool column, const OptionalTensor& random) {
-  check_same_device(kOp, {{"x", &x}, {"the offsets", &offsets}, {"random", random ? &*random : nullptr}});
+  check_same_device(kOp, {{"x", &x}, {"the offsets", &offsets}, {"random", &random}});
   const codes::Coding coding = check_call(x, offsets, format, granularity, rule, align, row, column, random);
   const OnDeviceOf on_device(x);
   const std::int64_t capacity = grouped_quantize_capacity(x.size(0), offsets.size(0) - 1, align);

@@ -116,11 +116,9 @@ LayernormArgs arguments(const Tensor& x, const OptionalTensor& weight, const Opt
   return args;
 }
 
-const Tensor* pointer_to(const OptionalTensor& tensor) { return tensor ? &*tensor : nullptr; }
-
 Centred layernorm(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias, double eps,
                   bool zero_centred) {
-  check_same_device(kOp, {{"the input", &x}, {"weight", pointer_to(weight)}, {"bias", pointer_to(bias)}});
+  check_same_device(kOp, {{"the input", &x}, {"weight", &weight}, {"bias", &bias}});
   Centred out = layernorm_meta(x, weight, bias, eps, zero_centred);
   if (x.scalar_type() == at::kDouble) return by_torch(x, weight, bias, eps, zero_centred);
   const OnDeviceOf on_device(x);
@@ -131,8 +129,7 @@ Centred layernorm(const Tensor& x, const OptionalTensor& weight, const OptionalT
 
 CentredSum layernorm_add(const Tensor& x, const Tensor& residual, const OptionalTensor& weight,
                          const OptionalTensor& bias, double eps, bool zero_centred) {
-  check_same_device(
-      kOp, {{"the input", &x}, {"residual", &residual}, {"weight", pointer_to(weight)}, {"bias", pointer_to(bias)}});
+  check_same_device(kOp, {{"the input", &x}, {"residual", &residual}, {"weight", &weight}, {"bias", &bias}});
   CentredSum out = layernorm_add_meta(x, residual, weight, bias, eps, zero_centred);
   if (x.scalar_type() == at::kDouble) return sum_by_torch(x, residual, weight, bias, eps, zero_centred);
   const OnDeviceOf on_device(x);
@@ -151,8 +148,8 @@ CentredGradients layernorm_backward(const Tensor& dy, const Tensor& x, const Ten
                                   {"the gradient", &dy},
                                   {"mean", &mean},
                                   {"rstd", &rstd},
-                                  {"weight", pointer_to(weight)},
-                                  {"the gradient of the sum", pointer_to(dsum)}});
+                                  {"weight", &weight},
+                                  {"the gradient of the sum", &dsum}});
   CentredGradients out =
       layernorm_backward_meta(dy, x, mean, rstd, weight, zero_centred, dsum, need_dx, need_dweight, need_dbias);
   if (x.scalar_type() == at::kDouble) {

@@ -32,7 +32,7 @@ Quantized quantize_meta(const Tensor& x, at::ScalarType format, std::string_view
 
 Quantized quantize(const Tensor& x, at::ScalarType format, std::string_view granularity, std::string_view rule,
                    bool row, bool column, const OptionalTensor& random) {
-  check_same_device("quantize", {{"x", &x}, {"random", random ? &*random : nullptr}});
+  check_same_device("quantize", {{"x", &x}, {"random", &random}});
   const codes::Coding coding = check_quantize(x, format, granularity, rule, row, column, random);
   const OnDeviceOf on_device(x);
   Quantized out = codes::allocated_outputs(x, x.size(0), x.size(1), coding);
@@ -60,7 +60,7 @@ Quantized quantize_by_meta(const Tensor& x, const Tensor& amax, const OptionalTe
 // own largest magnitude, unless x holds an infinity or NaN. Nothing waits for a GPU.
 Quantized quantize_by(const Tensor& x, const Tensor& amax, const OptionalTensor& found, at::ScalarType format,
                       std::string_view rule, bool row, bool column) {
-  check_same_device("quantize_by", {{"x", &x}, {"amax", &amax}, {"found", found ? &*found : nullptr}});
+  check_same_device("quantize_by", {{"x", &x}, {"amax", &amax}, {"found", &found}});
   Quantized out = quantize_by_meta(x, amax, found, format, rule, row, column);
   const codes::Coding coding = codes::coding_of("quantize_by", format, "tensor", rule, row, column, {});
   const OnDeviceOf on_device(x);

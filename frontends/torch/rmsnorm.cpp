@@ -73,7 +73,7 @@ NormGradients gradients_by_torch(const Tensor& dy, const Tensor& x, const Tensor
 }
 
 Normalised rmsnorm(const Tensor& x, const OptionalTensor& weight, double eps, bool zero_centred) {
-  check_same_device(kOp, {{"the input", &x}, {"weight", weight ? &*weight : nullptr}});
+  check_same_device(kOp, {{"the input", &x}, {"weight", &weight}});
   Normalised out = rmsnorm_meta(x, weight, eps, zero_centred);
   if (x.scalar_type() == at::kDouble) return by_torch(x, weight, eps, zero_centred);
   const OnDeviceOf on_device(x);
@@ -90,7 +90,7 @@ Normalised rmsnorm(const Tensor& x, const OptionalTensor& weight, double eps, bo
 
 NormalisedSum rmsnorm_add(const Tensor& x, const Tensor& residual, const OptionalTensor& weight, double eps,
                           bool zero_centred) {
-  check_same_device(kOp, {{"the input", &x}, {"residual", &residual}, {"weight", weight ? &*weight : nullptr}});
+  check_same_device(kOp, {{"the input", &x}, {"residual", &residual}, {"weight", &weight}});
   NormalisedSum out = rmsnorm_add_meta(x, residual, weight, eps, zero_centred);
   if (x.scalar_type() == at::kDouble) {
     const Tensor sum = x + residual;
@@ -116,8 +116,8 @@ NormGradients rmsnorm_backward(const Tensor& dy, const Tensor& x, const Tensor& 
   check_same_device("rmsnorm_backward", {{"the input", &x},
                                          {"the gradient", &dy},
                                          {"rstd", &rstd},
-                                         {"weight", weight ? &*weight : nullptr},
-                                         {"the gradient of the sum", dsum ? &*dsum : nullptr}});
+                                         {"weight", &weight},
+                                         {"the gradient of the sum", &dsum}});
   NormGradients out = rmsnorm_backward_meta(dy, x, rstd, weight, zero_centred, dsum, need_dx, need_dweight);
   if (x.scalar_type() == at::kDouble) {
     return gradients_by_torch(dy, x, rstd, weight, zero_centred, dsum, need_dx, need_dweight);

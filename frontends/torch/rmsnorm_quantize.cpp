@@ -45,9 +45,7 @@ NormalisedCodes rmsnorm_quantize_meta(const Tensor& x, const OptionalTensor& res
 NormalisedCodes rmsnorm_quantize(const Tensor& x, const OptionalTensor& residual, const OptionalTensor& weight,
                                  double eps, bool zero_centred, at::ScalarType format, std::string_view granularity,
                                  std::string_view rule, bool row, bool column, const OptionalTensor& random) {
-  const auto at = [](const OptionalTensor& tensor) { return tensor ? &*tensor : nullptr; };
-  check_same_device(kOp,
-                    {{"the input", &x}, {"residual", at(residual)}, {"weight", at(weight)}, {"random", at(random)}});
+  check_same_device(kOp, {{"the input", &x}, {"residual", &residual}, {"weight", &weight}, {"random", &random}});
   check_inputs(x, residual, weight, eps, zero_centred);
   const codes::Coding coding = codes::coding_of(kOp, format, granularity, rule, row, column, random);
   const OnDeviceOf on_device(x);

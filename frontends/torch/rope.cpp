@@ -149,8 +149,7 @@ void turn(const Tensor& q, const OptionalTensor& k, const Angles& a, const Tenso
   check(ridge::rope(args, stream_of(q)));
 }
 void check_devices(const Tensor& q, const OptionalTensor& k, const Angles& a) {
-  const auto at = [](const OptionalTensor& tensor) { return given(tensor) ? &*tensor : nullptr; };
-  check_same_device(kOp, {{"q", &q}, {"k", at(k)}, {"cos", &a.cos}, {"sin", &a.sin}, {"positions", at(a.positions)}});
+  check_same_device(kOp, {{"q", &q}, {"k", &k}, {"cos", &a.cos}, {"sin", &a.sin}, {"positions", &a.positions}});
 }
 
 Turned rope(const Tensor& q, const OptionalTensor& k, const Tensor& cos, const Tensor& sin,

@@ -113,8 +113,6 @@ TurnedGradients gradients_by_torch(const Tensor& dq_out, const OptionalTensor& d
 
 // ---- The calls
 
-const Tensor* pointer(const OptionalTensor& tensor) { return given(tensor) ? &*tensor : nullptr; }
-
 // What both calls take in the same way.
 template <class Args>
 Args common_args(const Tensor& q, const OptionalTensor& k, const Angles& angles, const Norm& norm) {
@@ -139,12 +137,12 @@ Turned rope_norm(const Tensor& q, const OptionalTensor& k, const OptionalTensor&
   const Angles angles{cos, sin, positions, offset, interleaved, false};
   const Norm norm{q_weight, k_weight, zero_centred, eps};
   check_same_device(kOp, {{"q", &q},
-                          {"k", pointer(k)},
-                          {"q_weight", pointer(q_weight)},
-                          {"k_weight", pointer(k_weight)},
+                          {"k", &k},
+                          {"q_weight", &q_weight},
+                          {"k_weight", &k_weight},
                           {"cos", &cos},
                           {"sin", &sin},
-                          {"positions", pointer(positions)}});
+                          {"positions", &positions}});
   Turned out = rope_norm_meta(q, k, angles, norm);
   if (q.scalar_type() == at::kDouble) {
     turning::check_positions(kOp, angles);
@@ -166,14 +164,14 @@ TurnedGradients rope_norm_backward(const Tensor& dq_out, const OptionalTensor& d
   const Angles angles{cos, sin, positions, offset, interleaved, false};
   const Norm norm{q_weight, k_weight, zero_centred, eps};
   check_same_device(kOp, {{"the gradient of q's result", &dq_out},
-                          {"the gradient of k's result", pointer(dk_out)},
+                          {"the gradient of k's result", &dk_out},
                           {"q", &q},
-                          {"k", pointer(k)},
-                          {"q_weight", pointer(q_weight)},
-                          {"k_weight", pointer(k_weight)},
+                          {"k", &k},
+                          {"q_weight", &q_weight},
+                          {"k_weight", &k_weight},
                           {"cos", &cos},
                           {"sin", &sin},
-                          {"positions", pointer(positions)}});
+                          {"positions", &positions}});
   TurnedGradients out = backward_meta(dq_out, dk_out, q, k, angles, norm);
   if (q.scalar_type() == at::kDouble) {
     turning::check_positions(kOp, angles);

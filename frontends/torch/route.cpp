@@ -192,7 +192,7 @@ bool by_torch(const Tensor& logits) { return logits.scalar_type() == at::kDouble
 WeightsAndExperts route(const Tensor& logits, std::int64_t top, std::string_view score, std::string_view order,
                         const OptionalTensor& bias, std::int64_t groups, std::int64_t group_top, bool renormalize,
                         double scale) {
-  check_same_device(kOp, {{"logits", &logits}, {"bias", given(bias) ? &*bias : nullptr}});
+  check_same_device(kOp, {{"logits", &logits}, {"bias", &bias}});
   const Setting setting(score, order, renormalize, scale);
   const WeightsAndExperts made = route_meta(logits, top, score, order, bias, groups, group_top, renormalize, scale);
   if (by_torch(logits)) {

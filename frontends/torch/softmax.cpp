@@ -137,8 +137,7 @@ Tensor softmax(const Tensor& x, std::string_view form, double scale, OptionalTyp
 
 Tensor softmax_backward(const Tensor& dy, const Tensor& saved, const OptionalTensor& lse, std::string_view form,
                         double scale, at::ScalarType dtype) {
-  check_same_device("softmax_backward",
-                    {{"the gradient", &dy}, {"what was saved", &saved}, {"lse", given(lse) ? &*lse : nullptr}});
+  check_same_device("softmax_backward", {{"the gradient", &dy}, {"what was saved", &saved}, {"lse", &lse}});
   Tensor dx = softmax_backward_meta(dy, saved, lse, form, scale, dtype);
   const SoftmaxForm which = form_of(form, scale);
   if (saved.numel() == 0) return dx;
