@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <variant>
 
 #include "base/error.h"
 #include "campaign/session_size.h"
@@ -107,6 +108,14 @@ std::vector<std::string> what_would_help(const std::vector<record::Session>& ses
     advice.push_back("this is a virtual machine: its neighbours share caches and memory; bare metal is quieter");
   }
   return advice;
+}
+
+bool last_calibration_was_fair(const State& state) {
+  for (auto one = state.occurrences.rbegin(); one != state.occurrences.rend(); ++one) {
+    const auto* const calibrated = std::get_if<record::Calibrated>(&one->what);
+    if (calibrated != nullptr) return fair(calibrated->calibration);
+  }
+  return fair(state.calibration);
 }
 
 bool calibration_due(const State& state) {

@@ -21,6 +21,9 @@ std::string calibration_problem(const record::Calibration& calibration, const st
 std::vector<std::string> what_would_help(const std::vector<record::Session>& sessions,
                                          const record::Environment& environment);
 
+// Whether the newest one, of the baseline or since, showed no arm favoured; the state keeps the last that was fair.
+bool last_calibration_was_fair(const State& state);
+
 // After every `calibrate_every` decisions, and when the incumbent is at least twice as fast as what was calibrated:
 // short launches are noisier.
 bool calibration_due(const State& state);

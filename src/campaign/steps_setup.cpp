@@ -137,9 +137,11 @@ Result<std::vector<record::Session>> Engine::calibration_sessions(const record::
   }
 }
 
-// The evidence is recorded in any case; on a machine that favours an arm the campaign pauses, and calibrates again when
-// it is resumed.
+// The evidence is recorded in any case. A machine that favours an arm is measured once more, because a fair one seems
+// to in one calibration of a hundred; where it does so again the campaign pauses, and calibrates again when it is
+// resumed.
 Status Engine::calibrate_again() {
+  const bool shown_before = !last_calibration_was_fair(state_);
   const record::Candidate& incumbent = state_.incumbent.candidate;
   RIDGE_CHECK_OK(intend(fmt::format("calibrate-{}", state_.decisions_used), "measure the incumbent against itself"));
   record::Calibrated calibrated;
@@ -152,7 +154,8 @@ Status Engine::calibrate_again() {
   calibrated.calibration = calibration;
   RIDGE_CHECK_OK(record(EventKind::kCalibrated, record::to_json(calibrated)));
   const std::string problem = calibration_problem(calibration, calibrated.sessions);
-  return problem.empty() ? ok_status() : Status(make_error(ErrorCode::kUnsupported, "{}", problem));
+  if (problem.empty() || !shown_before) return ok_status();  // calibration_due: nothing is decided in between
+  return make_error(ErrorCode::kUnsupported, "{}", problem);
 }
 
 Status Engine::measure_baseline() {

@@ -23,12 +23,13 @@ std::vector<record::Calibrated> calibrations(const std::filesystem::path& campai
   return found;
 }
 
-// A machine on which the second arm is slower by `bias` from the `from`-th calibration on, although nothing differs.
-void favour_an_arm(World& world, double bias, int from) {
+// A machine on which the second arm is slower by `bias` in calibrations `from` .. `end` - 1, although nothing differs.
+void favour_an_arm(World& world, double bias, int from, int end = 1000) {
   auto count = std::make_shared<int>(0);
   world.executor.on(WorkerTask::kCalibrate, [=](const record::WorkerRequest& request) {
     record::WorkerResponse response = calibrate(request);
-    if ((*count)++ < from) return response;
+    const int number = (*count)++;
+    if (number < from || number >= end) return response;
     for (record::Session& session : response.sessions) {
       for (record::ShapeSamples& shape : session.shapes) {
         for (record::Quad& quad : shape.quads) {
@@ -111,11 +112,24 @@ TEST(Calibration, AMachineThatBecomesBiasedPausesTheCampaignUntilItIsFair) {
   ASSERT_EQ(world.run()->end, RunEnd::kPaused);
   EXPECT_EQ(world.state().decisions_used, 20);
   EXPECT_THAT(*world.state().paused, HasSubstr("this machine is biased"));
+  EXPECT_EQ(calibrations(world.path()).size(), 2u) << "shown twice";
   ASSERT_EQ(world.run()->end, RunEnd::kPaused);
-  EXPECT_EQ(calibrations(world.path()).size(), 2u);
+  EXPECT_EQ(calibrations(world.path()).size(), 3u);
   world.executor.on(WorkerTask::kCalibrate, calibrate);
   ASSERT_EQ(world.run()->end, RunEnd::kDone);
-  EXPECT_EQ(calibrations(world.path()).size(), 3u);
+  EXPECT_EQ(calibrations(world.path()).size(), 4u);
+  EXPECT_EQ(world.state().decisions_used, 22);
+}
+
+// A fair machine seems to favour an arm in one calibration of a hundred.
+TEST(Calibration, ABiasThatIsNotShownAgainDoesNotPause) {
+  World world(one_per_round(slow_progress(22)), long_spec());
+  favour_an_arm(world, -0.02, 1, 2);
+  ASSERT_EQ(world.run()->end, RunEnd::kDone);
+  const std::vector<record::Calibrated> measured = calibrations(world.path());
+  ASSERT_EQ(measured.size(), 2u);
+  EXPECT_FALSE(fair(measured[0].calibration));
+  EXPECT_TRUE(fair(measured[1].calibration));
   EXPECT_EQ(world.state().decisions_used, 22);
 }
 
