@@ -24,7 +24,7 @@ import time
 
 SOURCE = "src/ops/attention/backward/cuda_attention_backward.cu"
 WIDE_SOURCE = "src/ops/attention/backward/cuda_attention_backward_wide.cu"
-LARGE, SMALL = {"HEAD_DIM": 128, "BLOCK_M": 64, "CLIPPED": 0}, {"HEAD_DIM": 64, "BLOCK_M": 128, "CLIPPED": 0}
+LARGE, SMALL = ({"HEAD_DIM": dim, "BLOCK_M": 8192 // dim, "CLIPPED": 0, "COLUMNS": dim} for dim in (128, 64))
 CLIPPED = {"CLIPPED": 1}  # heads that are smaller than the build's
 LATENT = {"QUERY_DIM": 192, "VALUE_DIM": 128, "BLOCK_N": 128}
 MIDDLE, WIDE = ({"QUERY_DIM": dim, "VALUE_DIM": dim, "BLOCK_N": 64} for dim in (192, 256))
@@ -32,7 +32,7 @@ MIDDLE, WIDE = ({"QUERY_DIM": dim, "VALUE_DIM": dim, "BLOCK_N": 64} for dim in (
 BUILDS = {}
 for mask, causal in (("causal", 1), ("full", 0)):
     for order, ordered in (("", 0), ("_ordered", 1)):
-        for name, dim, v_dim, defines in (("d128", 128, 128, LARGE), ("d64", 64, 64, SMALL), ("d96", 96, 96, {**LARGE, **CLIPPED}),
+        for name, dim, v_dim, defines in (("d128", 128, 128, LARGE), ("d64", 64, 64, SMALL), ("d96", 96, 96, {**LARGE, **CLIPPED, "COLUMNS": 96}),
                                           ("d192_128", 192, 128, LATENT), ("d256", 256, 256, WIDE)):
             BUILDS[f"{name}_{mask}{order}"] = (dim, v_dim, causal, "kBf16", {**defines, "ORDERED": ordered})
 BUILDS["d128_causal_f16"] = (128, 128, 1, "kF16", LARGE)
@@ -62,7 +62,7 @@ def compile_builds(root, names, folder):
     def compile_one(name):
         build, _, changed = name.partition("@")
         _, _, causal, dtype, more = BUILDS[build]
-        defines = {"TYPE": dtype, "CAUSAL": causal, "WINDOW": 0, "PACKED": 0, "ORDERED": 0, **more}
+        defines = {"TYPE": dtype, "CAUSAL": causal, "WINDOW": 0, "PACKED": 0, "ORDERED": 0, "SINKS": 0, "SOFTCAP": 0, "ALIBI": 0, **more}
         defines |= dict(one.split("=") for one in changed.split("@") if one)
         source = WIDE_SOURCE if "QUERY_DIM" in more else SOURCE
         command = [NVCC, "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-std=c++20", "-lineinfo", "-Xptxas", "-v", "-o",
@@ -100,7 +100,8 @@ class View(ctypes.Structure):
                 *((name, ctypes.c_uint32) for name in ("q_len", "k_len", "heads", "kv_heads", "batch", "group", "q_blocks", "tiles", "section")),
                 ("scale", ctypes.c_float), ("scale_log2", ctypes.c_float), ("left", ctypes.c_uint32), ("right", ctypes.c_uint32),
                 ("d_k", Rows), ("d_v", Rows), ("key_tiles", ctypes.c_void_p), ("query_blocks", ctypes.c_void_p),
-                ("dim", ctypes.c_uint32), ("value_dim", ctypes.c_uint32)]
+                ("dim", ctypes.c_uint32), ("value_dim", ctypes.c_uint32), ("sinks", ctypes.c_void_p), ("d_sinks", ctypes.c_void_p),
+                ("sink_sums", ctypes.c_void_p), ("power_of_score", ctypes.c_float), ("cap_log2", ctypes.c_float), ("alibi_slopes", ctypes.c_void_p)]
 
 
 class Build:

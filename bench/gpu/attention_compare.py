@@ -102,7 +102,8 @@ class View(ctypes.Structure):
     _fields_ = [("log_sum_exp", ctypes.c_void_p), ("batch_stride", ctypes.c_int64), ("head_stride", ctypes.c_int64),
                 *((name, ctypes.c_uint32) for name in ("q_len", "k_len", "heads", "heads_total", "group", "q_tiles", "section")),
                 ("scale_log2", ctypes.c_float), ("left", ctypes.c_uint32), ("right", ctypes.c_uint32),
-                ("tiles", ctypes.c_void_p), ("o", ctypes.c_void_p), ("o_row_stride", ctypes.c_int64), ("o_head_stride", ctypes.c_int64)]
+                ("tiles", ctypes.c_void_p), ("o", ctypes.c_void_p), ("o_row_stride", ctypes.c_int64), ("o_head_stride", ctypes.c_int64),
+                ("sinks", ctypes.c_void_p), ("power_of_score", ctypes.c_float), ("cap_log2", ctypes.c_float), ("alibi_slopes", ctypes.c_void_p)]
 
 
 class Map(ctypes.Structure):
@@ -135,7 +136,7 @@ def defines_of(name):
     in_registers = more.get("QUERY_IN_REGISTERS", int(consumers == 2 and slots == 2))
     registers = (32, 160) if consumers == 3 else (24, 240) if slots == 2 or in_registers else (32, 232)
     return {"TYPE": dtype, "HEAD_DIM": depth, "VALUE_DIM": width, "OUTPUT_COLUMNS": width, "BLOCK_N": keys, "SLOTS": slots, "CONSUMERS": consumers,
-            "CAUSAL": int(causal), "WINDOW": 0, "PACKED": 0, "STAGES": 2, "TAKE_TURNS": 1, "QUERY_IN_REGISTERS": in_registers,
+            "CAUSAL": int(causal), "WINDOW": 0, "PACKED": 0, "SINKS": 0, "SOFTCAP": 0, "ALIBI": 0, "STAGES": 2, "TAKE_TURNS": 1, "QUERY_IN_REGISTERS": in_registers,
             "PRODUCER_REGISTERS": registers[0], "CONSUMER_REGISTERS": registers[1], **more}
 
 
@@ -161,7 +162,8 @@ class Build:
         q_tiles = -(-q_len // rows)
         section = max(CACHED_BYTES // (2 * k_len * (dim + v.shape[3])), 1) * (heads // kv_heads)
         if self.causal:
-            section = max(section, ROUNDS_PER_SECTION * MULTIPROCESSORS // q_tiles)
+            few = q_tiles * batch * heads < 32 * MULTIPROCESSORS and 4 * batch * heads <= MULTIPROCESSORS * (heads // kv_heads)
+            section = max(section, batch * heads if few else ROUNDS_PER_SECTION * MULTIPROCESSORS // q_tiles)
         maps = [tensor_map(q, rows), tensor_map(k, self.block), tensor_map(v, self.block), tensor_map(o, rows)]
         view = View(lse.data_ptr(), heads * q_len, q_len, q_len, k_len, heads, batch * heads, heads // kv_heads, q_tiles,
                     min(section, batch * heads), math.log2(math.e) / math.sqrt(dim), 0, 0)

@@ -305,6 +305,24 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
     add("rows=4000 groups=5 n=1536 k=64");
     add("rows=1408 groups=130 n=64 m=136 along=sums");
     add("rows=1536 groups=24 n=520 m=520 along=sums");
+    // Scales of rows and of groups, which lie at any address: also numbers of rows, and of m, that are odd, and one
+    // row.
+    for (const char* scaling : {"scaling=row", "scaling=tensor"}) {
+      for (const char* size : {"rows=701 groups=3 n=264", "rows=900 groups=9 n=520 load=skewed",
+                               "rows=1500 groups=24 n=72", "rows=64 groups=8 n=64", "rows=1 groups=3 n=136"}) {
+        for (const char* more : {"k=208", "k=528 dtype=e5m2_e4m3fn out=f32", "k=128 out=f16 offsets=i64"}) {
+          add(fmt::format("{} {} {}", size, more, scaling));
+        }
+      }
+      for (const char* size : {"rows=1408 groups=3 n=264", "rows=2304 groups=9 n=136 load=skewed",
+                               "rows=3072 groups=40 n=72", "rows=128 groups=4 n=520"}) {
+        for (const char* more : {"m=200", "m=263 out=f32 accumulate=1", "m=1 dtype=e4m3fn_e5m2 out=f16 offsets=i64"}) {
+          add(fmt::format("{} {} along=sums {}", size, more, scaling));
+        }
+      }
+      add(fmt::format("rows=4000 groups=5 n=1536 k=64 {}", scaling));
+      add(fmt::format("rows=1536 groups=24 n=520 m=520 along=sums {}", scaling));
+    }
   }
   if (op.name == "symmetric_product") {
     // Around tiles and slabs of both heights, rows that end within a tile, more tiles than multiprocessors, batches.
@@ -317,6 +335,18 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
     }
     add("n=2600 k=64 residual=1");
     add("n=2200 k=72 layout=t batch=2");
+  }
+  if (op.name == "attention" || op.name == "attention_backward") {
+    // More tiles than multiprocessors, then sizes that a sanitizer ends with.
+    add("heads=40 kv_heads=8 q_len=600 k_len=600 dim=64 mask=causal keys_left=129 sinks=1");
+    add("heads=40 kv_heads=8 q_len=600 k_len=600 dim=128 mask=causal keys_left=129 softcap=1");
+    add("heads=40 kv_heads=8 q_len=600 k_len=600 dim=64 mask=causal alibi=1");
+    add("heads=40 kv_heads=8 q_len=600 k_len=600 dim=128 alibi=1");
+    add("heads=2 kv_heads=1 q_len=130 k_len=130 dim=64 mask=causal sinks=1");
+    add("heads=2 kv_heads=1 q_len=130 k_len=130 dim=128 mask=causal softcap=1");
+    add("heads=2 kv_heads=1 q_len=130 k_len=130 dim=256 mask=causal documents=2 softcap=1 sinks=1");
+    add("heads=2 kv_heads=1 q_len=130 k_len=130 dim=128 mask=causal alibi=1");
+    add("heads=2 kv_heads=1 q_len=130 k_len=130 dim=192 v_dim=128 alibi=1");
   }
   if (op.name != "gemm") return problems;
   // What is added, in tiles of which a warp has more slabs than buffers, and more tiles than multiprocessors.
@@ -795,23 +825,32 @@ TEST(CudaOps, AWarmCallOfADescribedKernelCostsLittleOverItsLaunches) {
   }
 }
 
-// One prepared launch serves every scale.
+// One prepared launch serves every scale and every softcap.
 TEST(CudaOps, AScalarIsOfItsCallAlone) {
   const auto stream = gpu::Stream::create(the_device());
   ASSERT_TRUE(stream);
   const ops::Operator& op = **ops::find_operator("attention");
   const ops::Implementation& own = **ops::find_implementation(op, "cuda_attention");
-  const ops::Problem problem = *op.bind(*record::parse_case("attention q_len=200 k_len=300 dim=64"));
-  if (const auto why = ops::why_not(own, problem, ops::device_info(stream->view()))) GTEST_SKIP() << *why;
-  for (const double scale : {0.125, 0.25, 0.05, 0.125}) {
-    Operands before = make_operands(problem, kPacked, 7), after = make_operands(problem, kPacked, 7);
-    before.scalars = after.scalars = {record::Scalar::f64(scale)};
-    const auto operands = GpuOperands::upload(the_device(), after, stream->handle());
-    ASSERT_TRUE(operands);
-    ASSERT_TRUE(own.run(problem, {operands->views(), after.scalars}, stream->view()));
-    ASSERT_TRUE(operands->download(after, stream->handle()));
-    EXPECT_EQ(judge(op, problem, before, after, 7), "") << scale;
-  }
+  const auto check = [&](const char* words, const std::vector<std::vector<double>>& calls) {
+    const ops::Problem problem = *op.bind(*record::parse_case(words));
+    if (ops::why_not(own, problem, ops::device_info(stream->view()))) return false;
+    for (const std::vector<double>& scalars : calls) {
+      Operands before = make_operands(problem, kPacked, 7), after = make_operands(problem, kPacked, 7);
+      for (const double one : scalars) after.scalars.push_back(record::Scalar::f64(one));
+      before.scalars = after.scalars;
+      const auto operands = GpuOperands::upload(the_device(), after, stream->handle());
+      EXPECT_TRUE(operands);
+      EXPECT_TRUE(own.run(problem, {operands->views(), after.scalars}, stream->view()));
+      EXPECT_TRUE(operands->download(after, stream->handle()));
+      EXPECT_EQ(judge(op, problem, before, after, 7), "") << words << " " << scalars.front() << " " << scalars.back();
+    }
+    return true;
+  };
+  if (!check("attention q_len=200 k_len=300 dim=64", {{0.125}, {0.25}, {0.05}, {0.125}})) GTEST_SKIP() << "no kernel";
+  // Among them caps that every score is beyond, and one that none is near.
+  check("attention q_len=200 k_len=300 dim=64 softcap=1", {{0.125, 30}, {0.25, 0.01}, {0.125, 300}, {0.125, 30}});
+  // Scales beside which slopes are far more than scores, and no number over them.
+  check("attention q_len=200 k_len=300 dim=64 alibi=1", {{0.125}, {1e-37}, {0.125}});
 }
 
 // Packed [batch, length, q heads and k heads and others, dim] and the table of the positions below `rows`, on the
@@ -1006,9 +1045,9 @@ TEST(CudaGroupedGemmFp8, TakesWrongOffsetsForTheNearest) {
                          {"rows=656 m=40 along=sums", {-9, 255, 130, 400, 1e9, 5}, {0, 128, 128, 384, 640, 640}},
                          {"rows=656 m=40 along=sums", {130, 129, 128, 127, 639, 656}, {128, 128, 128, 128, 512, 640}}};
   for (const Offsets& one : all) {
-    for (const char* type : {"i32", "i64"}) {
+    for (const char* form : {"offsets=i32", "offsets=i64", "scaling=row", "scaling=tensor"}) {
       const ops::Problem problem =
-          *op.bind(*record::parse_case(fmt::format("grouped_gemm_fp8 groups=5 n=72 offsets={} {}", type, one.words)));
+          *op.bind(*record::parse_case(fmt::format("grouped_gemm_fp8 groups=5 n=72 {} {}", form, one.words)));
       if (const auto why = ops::why_not(own, problem, ops::device_info(stream->view()))) GTEST_SKIP() << *why;
       constexpr std::size_t kOffsets = 4;
       Operands right = make_operands(problem, kPacked, 3), after = make_operands(problem, kPacked, 3);
@@ -1020,6 +1059,60 @@ TEST(CudaGroupedGemmFp8, TakesWrongOffsetsForTheNearest) {
       after.all[kOffsets].assign(one.nearest);
       EXPECT_EQ(judge(op, problem, right, after, 3), "") << problem.problem_case.text();
     }
+  }
+}
+
+// Scales of rows and of groups that are no numbers: of a group with rows, of one without, and of rows of no group.
+TEST(CudaGroupedGemmFp8, ScalesThatAreNoNumbersAreOfTheirGroupAlone) {
+  const auto stream = gpu::Stream::create(the_device());
+  ASSERT_TRUE(stream);
+  const ops::Operator& op = **ops::find_operator("grouped_gemm_fp8");
+  const ops::Implementation& own = **ops::find_implementation(op, "cuda_groups_fp8");
+  constexpr std::size_t kScaleA = 2, kScaleB = 3, kOffsets = 4, kC = 5, kGroups = 5, kBad = 2, kEmpty = 1;
+  struct Form {
+    const char* words;
+    std::vector<double> offsets;
+    bool along_sums, rows_of_a;  // whether scale_a has a number for each row of the call
+  };
+  const std::vector<double> rows = {7, 40, 40, 90, 200, 280}, sums = {0, 128, 128, 384, 384, 640};
+  for (const Form& form : {Form{"rows=300 k=144 scaling=row", rows, false, true},
+                           Form{"rows=300 k=144 scaling=tensor", rows, false, false},
+                           Form{"rows=640 m=40 along=sums scaling=row", sums, true, false},
+                           Form{"rows=640 m=40 along=sums scaling=tensor", sums, true, false}}) {
+    const ops::Problem problem =
+        *op.bind(*record::parse_case(fmt::format("grouped_gemm_fp8 groups={} n=72 out=f32 {}", kGroups, form.words)));
+    if (const auto why = ops::why_not(own, problem, ops::device_info(stream->view()))) GTEST_SKIP() << *why;
+    const auto result = [&](bool marked) {
+      Operands host = make_operands(problem, kPacked, 3);
+      host.all[kOffsets].assign(form.offsets);
+      for (const std::size_t operand : {kScaleA, kScaleB}) {
+        std::vector<double> scales = host.all[operand].values();
+        for (std::size_t i = 0; marked && i < scales.size(); ++i) {
+          const auto at = static_cast<double>(i);
+          const std::size_t group = i * kGroups / scales.size();
+          const bool bad = operand == kScaleA && form.rows_of_a
+                               ? at < form.offsets[0] || at >= form.offsets[kGroups] ||
+                                     (at >= form.offsets[kBad] && at < form.offsets[kBad + 1])
+                               : group == kBad || group == kEmpty;
+          if (bad) scales[i] = std::numeric_limits<double>::quiet_NaN();
+        }
+        host.all[operand].assign(scales);
+      }
+      const auto device = GpuOperands::upload(the_device(), host, stream->handle());
+      EXPECT_TRUE(device && own.run(problem, {device->views(), host.scalars}, stream->view()).ok() &&
+                  device->download(host, stream->handle()).ok());
+      return host.all[kC].values();
+    };
+    const std::vector<double> clean = result(false), marked = result(true);
+    ASSERT_EQ(clean.size(), marked.size());
+    const std::size_t columns = 72, matrix = columns * (form.along_sums ? 40 : 1);
+    std::size_t differ = 0;
+    for (std::size_t i = 0; i < clean.size(); ++i) {
+      const auto row = static_cast<double>(i / matrix);
+      const bool bad = form.along_sums ? i / matrix == kBad : row >= form.offsets[kBad] && row < form.offsets[kBad + 1];
+      differ += (bad ? std::isnan(marked[i]) && !std::isnan(clean[i]) : marked[i] == clean[i]) ? 0 : 1;
+    }
+    EXPECT_EQ(differ, 0u) << form.words;
   }
 }
 

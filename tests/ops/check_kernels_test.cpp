@@ -96,7 +96,9 @@ const Kernels& kernels() {
       {"attention_backward_key_rows", on_host(attention_backward_check::attention_backward_key_rows)},
       {"attention_backward_query_rows", on_host(attention_backward_check::attention_backward_query_rows)},
       {"attention_backward_project", on_host(attention_backward_check::attention_backward_project)},
-      {"attention_backward_judge", on_host(attention_backward_check::attention_backward_judge)}};
+      {"attention_backward_judge", on_host(attention_backward_check::attention_backward_judge)},
+      {"attention_backward_sinks", on_host(attention_backward_check::attention_backward_sinks)},
+      {"attention_backward_judge_sinks", on_host(attention_backward_check::attention_backward_judge_sinks)}};
   return all;
 }
 
@@ -340,6 +342,42 @@ TEST_F(AttentionCheck, SeesADocumentThatReachesIntoItsNeighbour) {
   EXPECT_GT(projection(), 1.0);
 }
 
+TEST_F(AttentionCheck, SeesASinkOfAnotherHeadAndASoftcapThatIsLeftOut) {
+  constexpr std::string_view kSinks = "attention heads=4 kv_heads=2 q_len=140 k_len=140 dim=32 mask=causal sinks=1";
+  prepare(kSinks, Family::kNormal);
+  const std::vector<double> right = values("sinks");
+  std::vector<double> turned = right;
+  std::rotate(turned.begin(), turned.begin() + 1, turned.end());
+  assign("sinks", turned);
+  computed_as(kSinks);
+  assign("sinks", right);
+  EXPECT_GT(projection(), 1.0);
+  prepare("attention heads=4 kv_heads=2 q_len=140 k_len=140 dim=32 mask=causal softcap=1", Family::kNormal);
+  computed_as("attention heads=4 kv_heads=2 q_len=140 k_len=140 dim=32 mask=causal");
+  EXPECT_GT(projection(), 1.0);
+}
+
+// Of another head, to one side alone, and of the places of all instead of a document's.
+TEST_F(AttentionCheck, SeesSlopesThatAreWrong) {
+  const std::string words = "attention heads=4 kv_heads=2 q_len=140 k_len=140 dim=32 alibi=1";
+  prepare(words, Family::kNormal);
+  ASSERT_LE(projection(), 1.0);
+  const std::vector<double> right = values("alibi_slopes");
+  std::vector<double> turned = right, less = right;
+  std::rotate(turned.begin(), turned.begin() + 1, turned.end());
+  less[3] *= 0.96875;
+  for (const std::vector<double>& wrong : {turned, less}) {
+    assign("alibi_slopes", wrong);
+    computed_as(words);
+    assign("alibi_slopes", right);
+    EXPECT_GT(projection(), 1.0);
+  }
+  prepare("attention heads=4 kv_heads=2 q_len=140 k_len=139 dim=32 alibi=1", Family::kNormal);
+  ASSERT_LE(projection(), 1.0);
+  computed_as("attention heads=4 kv_heads=2 q_len=140 k_len=139 dim=32");
+  EXPECT_GT(projection(), 1.0);
+}
+
 TEST_F(AttentionCheck, SeesRowsThatWereNotWritten) {
   prepare(kCase, Family::kNormal);
   std::vector<double> o = values("o");
@@ -440,6 +478,46 @@ TEST_F(AttentionBackwardCheck, LetsAQueryThatIsNotFiniteSpreadToTheKeysOfItsHead
   EXPECT_FALSE(std::isinf(d_q.allowed[139 * 4 * 32 + 2 * 32]));
 }
 
+TEST_F(AttentionBackwardCheck, SeesARowThatIsMissingInTheGradientOfASinkAndTheSlopeOfASoftcap) {
+  constexpr std::string_view kSinks =
+      "attention_backward heads=4 kv_heads=2 q_len=140 k_len=140 dim=32 mask=causal sinks=1";
+  prepare(kSinks, Family::kNormal);
+  ASSERT_LE(projection(), 1.0);
+  std::map<std::string_view, std::vector<double>> right;
+  for (const std::string_view name : {"d_o", "d_q", "d_k", "d_v"}) right[name] = values(name);
+  std::vector<double> changed = right["d_o"];
+  std::fill(changed.end() - 32, changed.end(), 0.0);  // the last query of the last head
+  assign("d_o", changed);
+  computed_as(kSinks);
+  for (const auto& [name, its] : right) assign(name, its);
+  EXPECT_GT(projection(), 1.0);
+  constexpr std::string_view kSoftcap =
+      "attention_backward heads=4 kv_heads=2 q_len=140 k_len=140 dim=32 mask=causal softcap=1";
+  prepare(kSoftcap, Family::kNormal);
+  std::vector<double> q = values("q");  // for scores beside which a cap of 30 counts
+  for (double& value : q) value *= 32;
+  assign("q", q);
+  computed_as(kSoftcap);
+  ASSERT_LE(projection(), 1.0);
+  computed_as("attention_backward heads=4 kv_heads=2 q_len=140 k_len=140 dim=32 mask=causal");
+  EXPECT_GT(projection(), 1.0);
+}
+
+TEST_F(AttentionBackwardCheck, SeesSlopesThatAreWrong) {
+  const std::string words = "attention_backward heads=4 kv_heads=2 q_len=140 k_len=140 dim=32 mask=causal alibi=1";
+  prepare(words, Family::kNormal);
+  ASSERT_LE(projection(), 1.0);
+  const std::vector<double> right = values("alibi_slopes");
+  std::vector<double> turned = right;
+  std::rotate(turned.begin(), turned.begin() + 1, turned.end());
+  assign("alibi_slopes", turned);
+  computed_as(words);
+  assign("alibi_slopes", right);
+  EXPECT_GT(projection(), 1.0);
+  computed_as("attention_backward heads=4 kv_heads=2 q_len=140 k_len=140 dim=32 mask=causal");
+  EXPECT_GT(projection(), 1.0);
+}
+
 TEST_F(AttentionBackwardCheck, SeesAStaleLogSumExpAndAStaleOutput) {
   for (const std::string_view input : {"log_sum_exp", "o"}) {
     swap_output("d_q", input, [](std::vector<double>& values) {
@@ -498,10 +576,23 @@ INSTANTIATE_TEST_SUITE_P(
         "attention heads=1 kv_heads=1 q_len=80 k_len=20 dim=8 mask=causal",
         "attention heads=2 kv_heads=1 q_len=90 k_len=70 dim=24 documents=5 mask=causal",
         "attention heads=2 kv_heads=1 q_len=70 k_len=70 dim=48 v_dim=20 mask=causal",
+        "attention batch=2 heads=2 kv_heads=1 q_len=40 k_len=70 dim=24 mask=causal sinks=1",
+        "attention heads=2 kv_heads=1 q_len=80 k_len=20 dim=16 mask=causal sinks=1 dtype=f16",
+        "attention heads=2 kv_heads=1 q_len=70 k_len=70 dim=24 keys_left=30 softcap=1",
+        "attention heads=2 kv_heads=1 q_len=90 k_len=70 dim=24 documents=5 mask=causal softcap=1 sinks=1",
+        "attention batch=2 heads=4 kv_heads=2 q_len=40 k_len=70 dim=24 alibi=1",
+        "attention heads=2 kv_heads=1 q_len=90 k_len=70 dim=24 documents=5 mask=causal keys_left=30 softcap=1 sinks=1 "
+        "alibi=1",
         "attention_backward heads=2 kv_heads=1 q_len=70 k_len=70 dim=48 v_dim=20 mask=causal",
         "attention_backward batch=2 heads=2 kv_heads=1 q_len=70 k_len=70 dim=40 mask=causal",
         "attention_backward heads=2 kv_heads=2 q_len=9 k_len=150 dim=16 dtype=f16 keys_left=40 keys_right=3",
         "attention_backward heads=1 kv_heads=1 q_len=80 k_len=20 dim=8 mask=causal",
+        "attention_backward batch=2 heads=2 kv_heads=1 q_len=40 k_len=70 dim=24 mask=causal sinks=1",
+        "attention_backward heads=2 kv_heads=1 q_len=70 k_len=70 dim=24 keys_left=30 softcap=1",
+        "attention_backward heads=2 kv_heads=1 q_len=90 k_len=70 dim=24 documents=5 mask=causal softcap=1 sinks=1",
+        "attention_backward batch=2 heads=4 kv_heads=2 q_len=40 k_len=70 dim=24 alibi=1",
+        "attention_backward heads=2 kv_heads=1 q_len=90 k_len=70 dim=24 documents=5 mask=causal softcap=1 sinks=1 "
+        "alibi=1",
         "attention_backward heads=2 kv_heads=1 q_len=90 k_len=70 dim=24 documents=5 mask=causal"));
 
 }  // namespace

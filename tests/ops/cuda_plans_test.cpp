@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -75,12 +76,45 @@ TEST(GroupedFp8Plan, RefusesWhatItCannotReadWithTheValues) {
   };
   EXPECT_EQ(refusal("rows=256 k=256 n=256"), "");
   EXPECT_EQ(refusal("rows=256 m=256 n=256 along=sums"), "");
-  EXPECT_THAT(refusal("rows=256 k=256 n=256 scaling=row"), HasSubstr("scales of blocks alone"));
-  EXPECT_THAT(refusal("rows=256 m=256 n=256 along=sums scaling=row"),
-              HasSubstr("blocks alone; scales of rows or of groups have no kernel on a GPU yet: scaling=1"));
-  EXPECT_THAT(refusal("rows=256 k=256 n=256 scaling=tensor"), HasSubstr("scaling=2"));
   EXPECT_THAT(refusal("rows=254 k=256 n=256"), HasSubstr("scale_a_align=8"));
+  EXPECT_THAT(refusal("rows=256 m=255 n=256 along=sums"), HasSubstr("scale_a_align=4"));
+  for (const char* scaling : {" scaling=row", " scaling=tensor"}) {  // their scales lie at any address
+    EXPECT_EQ(refusal((std::string("rows=253 k=256 n=256") + scaling).c_str()), "");
+    EXPECT_EQ(refusal((std::string("rows=256 m=255 n=256 along=sums") + scaling).c_str()), "");
+    EXPECT_THAT(refusal((std::string("rows=253 k=250 n=256") + scaling).c_str()), HasSubstr("a_align"));
+  }
   EXPECT_THAT(refusal("rows=0 k=256 n=256"), HasSubstr("an empty product"));
+}
+
+// Scales of blocks lie in the stages; of rows, those of B's once for each warpgroup; of groups nowhere.
+TEST(GroupedFp8Plan, BuildsForTheScalesAndSaysHowFarApartTheyLie) {
+  const DescribedKernel& kernel = described_kernel("ops/grouped_gemm_fp8/cuda_groups_fp8.cu");
+  struct Expected {
+    const char *words, *scaling;
+    std::uint32_t scale_bytes;        // of shared memory
+    std::int64_t stride_a, stride_b;  // of ScaleView
+  };
+  for (const Expected& one : {Expected{"k=384", "kBlock", 4 * (128 + 4) * 4, 512, 3},
+                              Expected{"m=64 along=sums", "kVector", 4 * (128 + 256) * 4, 64, 256},
+                              Expected{"k=384 scaling=row", "kRow", 2 * 256 * 4, 1, 256},
+                              Expected{"m=64 along=sums scaling=row", "kRow", 2 * 256 * 4, 64, 256},
+                              Expected{"k=384 scaling=tensor", "kTensor", 0, 1, 1},
+                              Expected{"m=64 along=sums scaling=tensor", "kTensor", 0, 1, 1}}) {
+    const Problem problem = problem_of(std::string("grouped_gemm_fp8 rows=512 groups=8 n=256 ") + one.words);
+    record::PlanFacts facts = plan_facts(problem, dense_views(problem));
+    facts.values["sm_count"] = 132;
+    const auto& configs = kernel.description().configs;
+    const auto wide = std::find_if(configs.begin(), configs.end(), [](auto& c) { return c.name == "promote_128x256"; });
+    ASSERT_NE(wide, configs.end());
+    const int configuration = static_cast<int>(wide - configs.begin());
+    EXPECT_THAT(kernel.build(configuration, facts).value().defines,
+                testing::Contains(std::string("RIDGE_SCALING=") + one.scaling));
+    const auto launched = kernel.resolve(configuration, facts).value().kernels.at(0);
+    EXPECT_EQ(launched.shared_bytes, 4 * (384 * 128 + 16) + one.scale_bytes + 16384 + 9 * 8) << one.words;
+    const auto variables = kernel.variables(configuration, facts).value();
+    EXPECT_EQ(variables.at("scale_a_stride0"), one.stride_a) << one.words;
+    EXPECT_EQ(variables.at("scale_b_row"), one.stride_b) << one.words;
+  }
 }
 
 TEST(Plans, ProductsOnAShareOfTheMultiprocessorsRunInNoClusters) {
@@ -712,6 +746,21 @@ TEST(AttentionPlan, TheScaleFollowsTheCallAndTheUsualOneIsTheNumberThatItAlwaysW
   }
 }
 
+// Keys of a section stay in the L2, unless the blocks would get unequal work.
+TEST(AttentionPlan, SectionsLeaveTheBlocksEqualWork) {
+  const auto section = [](const char* words) {
+    const Problem problem = problem_of(fmt::format("attention {}", words));
+    return plan_of(kAttention, problem, dense_views(problem)).kernels.back().parameters.back().parts.at(9).bits;
+  };
+  EXPECT_EQ(section("heads=32 kv_heads=8 q_len=8192 k_len=8192 dim=128 mask=causal"), 32u) << "4 MiB a head of k and v";
+  EXPECT_EQ(section("heads=32 kv_heads=32 q_len=8192 k_len=8192 dim=128"), 8u);
+  EXPECT_EQ(section("heads=32 kv_heads=32 q_len=8192 k_len=8192 dim=128 mask=causal"), 32u) << "15 tiles for a block";
+  EXPECT_EQ(section("heads=16 kv_heads=16 q_len=16384 k_len=16384 dim=256 mask=causal"), 16u);
+  EXPECT_EQ(section("heads=128 kv_heads=128 q_len=4096 k_len=4096 dim=192 v_dim=128 mask=causal"), 33u)
+      << "each head's keys would be read by one block at a time";
+  EXPECT_EQ(section("heads=64 kv_heads=8 q_len=32768 k_len=32768 dim=128 mask=causal"), 16u) << "124 tiles for a block";
+}
+
 TEST(AttentionPlan, AWindowIsABuildOfItsOwnWithItsEnds) {
   const auto ends = [](const char* source, const char* words) {
     const Problem problem = problem_of(words);
@@ -740,6 +789,91 @@ TEST(AttentionPlan, AWindowIsABuildOfItsOwnWithItsEnds) {
     EXPECT_THAT(defines(source, words("mask=causal").c_str()), testing::Contains("RIDGE_WINDOW=0"));
     EXPECT_THAT(defines(source, words("mask=causal").c_str()), testing::Contains("RIDGE_CAUSAL=1"));
   }
+}
+
+// Slopes are an operand and builds of their own: one for masks that show no key behind its query, which need no
+// absolute value of a distance, and one for the others.
+TEST(AttentionPlan, SlopesAreBuildsOfTheirOwn) {
+  using Kind = record::ResolvedArgument::Kind;
+  const auto view = [](const char* source, const char* words) {
+    const Problem problem = problem_of(words);
+    return plan_of(source, problem, dense_views(problem)).kernels.back().parameters.back().parts;
+  };
+  const auto defines = [](const char* source, const std::string& words) {
+    const Problem problem = problem_of(words);
+    return described_kernel(source).build(0, plan_facts(problem, dense_views(problem)))->defines;
+  };
+  EXPECT_EQ(view(kAttention, "attention dim=64").back().kind, Kind::kZeros);
+  EXPECT_EQ(view(kAttention, "attention dim=64 alibi=1").back().kind, Kind::kOperand);
+  for (const auto& [source, words] :
+       {std::pair{kAttention, "attention dim=64"},
+        {"ops/attention/backward/cuda_attention_backward.cu", "attention_backward dim=64"},
+        {"ops/attention/backward/cuda_attention_backward_wide.cu", "attention_backward dim=256"}}) {
+    const auto build = [&, source = source, words = words](const char* more) {
+      return defines(source, fmt::format("{} {}", words, more));
+    };
+    EXPECT_THAT(build("mask=causal"), testing::Contains("RIDGE_ALIBI=0"));
+    for (const char* one_sided : {"mask=causal", "mask=causal keys_left=9", "mask=causal documents=2"}) {
+      EXPECT_THAT(build(fmt::format("{} alibi=1", one_sided).c_str()), testing::Contains("RIDGE_ALIBI=1"));
+    }
+    for (const char* both : {"mask=full", "keys_left=9 keys_right=9", "documents=2"}) {
+      EXPECT_THAT(build(fmt::format("{} alibi=1", both).c_str()), testing::Contains("RIDGE_ALIBI=2"));
+    }
+  }
+  EXPECT_THAT(defines(kAttention, "attention dim=64 alibi=1"), testing::Contains("RIDGE_CONSUMERS=3"));
+  EXPECT_THAT(defines(kAttention, "attention dim=256 alibi=1 documents=2"), testing::Contains("RIDGE_BLOCK_N=64"))
+      << "registers";
+  EXPECT_THAT(defines(kAttention, "attention dim=256 alibi=1"), testing::Contains("RIDGE_BLOCK_N=80"));
+  EXPECT_THAT(defines(kAttention, "attention dim=192 alibi=1"), testing::Contains("RIDGE_BLOCK_N=96"));
+}
+
+// Sinks are an operand, a softcap two numbers of the call, and each is a build of its own.
+TEST(AttentionPlan, SinksAndASoftcapAreBuildsOfTheirOwn) {
+  using Kind = record::ResolvedArgument::Kind;
+  const auto parts = [](const char* words) {
+    const Problem problem = problem_of(fmt::format("attention dim=64 {}", words));
+    return plan_of(kAttention, problem, dense_views(problem)).kernels.back().parameters.back().parts;
+  };
+  const auto defines = [](const char* source, const char* words) {
+    const Problem problem = problem_of(words);
+    return described_kernel(source).build(0, plan_facts(problem, dense_views(problem)))->defines;
+  };
+  const auto real = [](const record::ResolvedArgument& part) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(part.bits));
+  };
+  EXPECT_EQ(parts("").at(17).kind, Kind::kZeros);
+  EXPECT_EQ(parts("").at(18).kind, Kind::kZeros);
+  EXPECT_EQ(parts("sinks=1").at(17).kind, Kind::kOperand);
+  EXPECT_FLOAT_EQ(real(parts("softcap=1").at(18)), 2 * 1.44269504f / 8 / 30);
+  EXPECT_FLOAT_EQ(real(parts("softcap=1").at(19)), 1.44269504f * 30);
+  EXPECT_THAT(defines(kAttention, "attention dim=64 sinks=1"),
+              testing::IsSupersetOf({"RIDGE_SINKS=1", "RIDGE_SOFTCAP=0", "RIDGE_CONSUMERS=3"}));
+  EXPECT_THAT(defines(kAttention, "attention dim=64 softcap=1"),
+              testing::IsSupersetOf({"RIDGE_SINKS=0", "RIDGE_SOFTCAP=1", "RIDGE_CONSUMERS=2"}));
+  EXPECT_THAT(defines(kAttention, "attention dim=256 softcap=1 documents=2"), testing::Contains("RIDGE_BLOCK_N=64"))
+      << "registers";
+  constexpr const char* kNarrow = "ops/attention/backward/cuda_attention_backward.cu";
+  EXPECT_THAT(defines(kNarrow, "attention_backward dim=40 softcap=1"),
+              testing::IsSupersetOf({"RIDGE_HEAD_DIM=128", "RIDGE_COLUMNS=64", "RIDGE_BLOCK_M=64", "RIDGE_CLIPPED=1"}))
+      << "steps of 128 queries have no registers for it";
+  EXPECT_THAT(defines(kNarrow, "attention_backward dim=40 sinks=1"),
+              testing::IsSupersetOf({"RIDGE_HEAD_DIM=64", "RIDGE_COLUMNS=64", "RIDGE_BLOCK_M=128"}));
+  constexpr const char* kWide = "ops/attention/backward/cuda_attention_backward_wide.cu";
+  EXPECT_THAT(defines(kWide, "attention_backward dim=192 v_dim=128 softcap=1"),
+              testing::IsSupersetOf({"RIDGE_VALUE_DIM=192", "RIDGE_BLOCK_N=64"}));
+  for (const auto& [source, words] :
+       {std::pair{kNarrow, "attention_backward batch=2 heads=4 kv_heads=2 q_len=500 k_len=300 dim=128"},
+        {kWide, "attention_backward batch=2 heads=4 kv_heads=2 q_len=500 k_len=300 dim=256"}}) {
+    for (const int sinks : {0, 1}) {
+      const Problem problem = problem_of(fmt::format("{} sinks={}", words, sinks));
+      const ResolvedPlan plan = plan_of(source, problem, dense_views(problem));
+      EXPECT_EQ(plan.workspaces.at(6).bytes, sinks * 4u * 64) << "a sum of each block of queries and head";
+    }
+  }
+  EXPECT_THAT(described_kernel(kNarrow)
+                  .refuses(plan_facts(problem_of("attention_backward batch=0 dim=64 sinks=1")))
+                  .value_or(""),
+              HasSubstr("blocks of queries, and there is none"));
 }
 
 // Columns are rounded up to builds; panels of 64 of them, tiles of Q and keys per step fill the shared memory.
@@ -809,7 +943,7 @@ TEST(AttentionPlan, DocumentsAreCutInFrontOfTheKernel) {
                                              "ridge_attention_backward", "ridge_attention_backward_finish"));
   EXPECT_EQ(backward.kernels[1].grid[0], 14u) << "7 + 5 + 2 blocks of 64 queries";
   EXPECT_EQ(backward.kernels[2].grid[0], 18u) << "2 + 5 + 2 blocks of keys of two heads";
-  ASSERT_EQ(backward.workspaces.size(), 6u);
+  ASSERT_EQ(backward.workspaces.size(), 7u);
   EXPECT_EQ(backward.workspaces[2].bytes, 32768u * 14 * 4);
   EXPECT_EQ(backward.workspaces[4].bytes, 32u * 10);
   EXPECT_EQ(backward.workspaces[5].bytes, 8u * 15);
@@ -827,9 +961,9 @@ TEST(AttentionPlan, RefusesWhatItCannotReadWithTheValues) {
   EXPECT_THAT(refusal("dim=100"), HasSubstr("heads of multiples of 8: dim=100"));
   EXPECT_THAT(refusal("dim=64 v_dim=4"), HasSubstr("heads of multiples of 8: dim=64 v_dim=4"));
   EXPECT_EQ(refusal("dim=64 v_dim=256"), "");
-  EXPECT_THAT(refusal("dim=64 sinks=1"), HasSubstr("no build with sinks: sinks=1"));
-  EXPECT_THAT(refusal("dim=64 softcap=1"), HasSubstr("no build with a softcap: softcap=1"));
-  EXPECT_THAT(refusal("dim=64 alibi=1"), HasSubstr("no build with slopes: alibi=1"));
+  EXPECT_EQ(refusal("dim=64 sinks=1"), "");
+  EXPECT_EQ(refusal("dim=64 softcap=1 sinks=1"), "");
+  EXPECT_EQ(refusal("dim=64 softcap=1 sinks=1 alibi=1"), "");
   EXPECT_THAT(refusal("k_len=0"), HasSubstr("nothing to multiply: k_len=0"));
   EXPECT_THAT(refusal("q_len=1073741825"), HasSubstr("counted in 32 bits"));
   EXPECT_THAT(refusal("dim=64", {16, 8, 16, 16, 4}), HasSubstr("start on 16 bytes: k_align=8"));
@@ -850,11 +984,11 @@ TEST(AttentionBackwardPlan, ThreeLaunchesShareTheirSumsInScratchMemory) {
   EXPECT_EQ(plain.kernels[0].grid[1], 8u) << "heads of both sequences";
   EXPECT_EQ(plain.kernels[1].grid[0], 12u) << "three blocks of keys of four heads";
   EXPECT_EQ(plain.kernels[1].shared_bytes, 197888u);
-  ASSERT_EQ(plain.workspaces.size(), 6u);
+  ASSERT_EQ(plain.workspaces.size(), 7u);
   EXPECT_EQ(plain.workspaces[0].bytes, 64u * 64 * 4);
   EXPECT_EQ(plain.workspaces[2].bytes, 64u * 64 * 128 * 4) << "dQ in fp32";
   EXPECT_EQ(plain.workspaces[3].bytes, 0u);
-  EXPECT_EQ(plain.kernels[0].parameters.at(0).bytes, 296u) << "AttentionBackwardView";
+  EXPECT_EQ(plain.kernels[0].parameters.at(0).bytes, 336u) << "AttentionBackwardView";
   const ResolvedPlan ordered = plan("dim=64 deterministic=1 mask=causal");
   EXPECT_EQ(ordered.kernels[0].grid[0], 4u) << "blocks of 128 queries";
   EXPECT_EQ(ordered.kernels[1].shared_bytes, 198912u);
@@ -873,9 +1007,9 @@ TEST(AttentionBackwardPlan, RefusesWhatItCannotReadWithTheValues) {
   EXPECT_THAT(refusal("dim=100"), HasSubstr("heads of multiples of 8 up to 128: dim=100"));
   EXPECT_THAT(refusal("dim=136"), HasSubstr("heads of multiples of 8 up to 128: dim=136"));
   EXPECT_THAT(refusal("dim=128 v_dim=4"), HasSubstr("up to 128: dim=128 v_dim=4"));
-  EXPECT_THAT(refusal("dim=64 sinks=1"), HasSubstr("no build with sinks: sinks=1"));
-  EXPECT_THAT(refusal("dim=64 softcap=1"), HasSubstr("no build with a softcap: softcap=1"));
-  EXPECT_THAT(refusal("dim=64 alibi=1"), HasSubstr("no build with slopes: alibi=1"));
+  EXPECT_EQ(refusal("dim=64 sinks=1"), "");
+  EXPECT_EQ(refusal("dim=64 softcap=1 sinks=1"), "");
+  EXPECT_EQ(refusal("dim=64 softcap=1 sinks=1 alibi=1"), "");
   EXPECT_THAT(refusal("k_len=0"), HasSubstr("nothing to multiply"));
   EXPECT_THAT(refusal("batch=20000"), HasSubstr("at most 65535 heads"));
 }
@@ -895,7 +1029,7 @@ TEST(WideAttentionBackwardPlan, HasAllHeadsBeyondTheOtherKernels) {
   EXPECT_EQ(latent.kernels[1].shared_bytes, 230576u);
   EXPECT_EQ(latent.kernels[2].block[0], 384u) << "three parts of dQ";
   EXPECT_EQ(latent.workspaces[2].bytes, 64u * 64 * 192 * 4) << "dQ in fp32";
-  EXPECT_EQ(latent.kernels[0].parameters.at(0).bytes, 296u) << "AttentionBackwardView";
+  EXPECT_EQ(latent.kernels[0].parameters.at(0).bytes, 336u) << "AttentionBackwardView";
   const ResolvedPlan middle = plan("dim=160 v_dim=136");
   EXPECT_EQ(middle.kernels[1].grid[0], 20u) << "five blocks of 64 keys of four heads";
   EXPECT_EQ(middle.workspaces[2].bytes, 64u * 64 * 192 * 4);

@@ -393,6 +393,16 @@ def test_slopes(device, dtype, softcap, sinks, causal, window, lengths, heads, d
     compare_with_formula(leaves, found, grad, causal=causal, window=window or (-1, -1), softcap=softcap, slopes=slopes.double())
 
 
+@pytest.mark.parametrize("causal,window", [(False, None), (True, None), (False, (200, 130))], ids=str)
+@pytest.mark.parametrize("dim,v_dim", [(64, 64), (128, 128), (192, 128), (256, 256)], ids=str)
+def test_slopes_of_keys_in_blocks_before_and_behind_their_queries(device, causal, window, dim, v_dim):
+    leaves = heads_of(device, torch.bfloat16, (300, 430), (4, 1), dim, 1, v_dim)
+    out, lse = rt.attention(*leaves, causal=causal, window=window, alibi_slopes=SLOPES.to(device), return_lse=True)
+    grad = torch.randn_like(out)
+    found = (out, lse, *torch.autograd.grad(out, leaves, grad))
+    compare_with_formula(leaves, found, grad, causal=causal, window=window or (-1, -1), slopes=SLOPES.to(device).double())
+
+
 def test_the_comparison_finds_slopes_that_are_wrong(on_cpu):
     q, k, v = (x.detach() for x in heads_of("cpu", torch.bfloat16))
     grad = torch.randn_like(q)

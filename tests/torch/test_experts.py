@@ -450,14 +450,13 @@ def test_recipes_of_experts_are_those_with_scales_of_their_own(device):
         rt.MoE(128, 128, 4, 2, recipe="rowwise", device=device)
     with pytest.raises(ValueError, match="y has granularity='tensorwise'; give 'blockwise' or 'rowwise'"):
         rt.MoE(128, 128, 4, 2, recipe="tensorwise", device=device)
-    if device.type == "cpu":  # scales of rows have no kernel on a GPU
-        torch.manual_seed(3)
-        rows = made(device, torch.bfloat16, hidden=128, inner=128, recipe="rowwise_with_gw_hp")
-        torch.manual_seed(3)
-        plain_one = made(device, torch.bfloat16, hidden=128, inner=128)
-        x = torch.randn(64, 128).bfloat16()
-        found, right = rows(x).y, plain_one(x).y
-        assert not torch.equal(found, right) and (found - right).norm() / right.norm() < 0.1
+    torch.manual_seed(3)
+    rows = made(device, torch.bfloat16, hidden=128, inner=128, recipe="rowwise_with_gw_hp")
+    torch.manual_seed(3)
+    plain_one = made(device, torch.bfloat16, hidden=128, inner=128)
+    x = torch.randn(64, 128, device=device).bfloat16()
+    found, right = rows(x).y, plain_one(x).y
+    assert not torch.equal(found, right) and (found - right).norm() / right.norm() < 0.1
     layer = made(device, torch.bfloat16, hidden=128, inner=128, recipe=rt.recipe("blockwise", dw=None))
     x = torch.randn(64, 128, device=device).bfloat16()
     with rt.autocast_fp8(recipe="tensorwise"):  # which is for Linear

@@ -68,35 +68,36 @@ def test_the_other_way_round_reads_the_codes_of_the_transpose(device):
 
 @pytest.mark.parametrize("granularity,grouping", [("rowwise", "row"), ("tensorwise", "tensor")])
 @pytest.mark.parametrize("out_dtype", [torch.bfloat16, torch.float32])
-def test_scales_of_rows_and_of_groups(on_cpu, granularity, grouping, out_dtype):
-    x, w = operands("cpu")
+def test_scales_of_rows_and_of_groups(device, granularity, grouping, out_dtype):
+    x, w = operands(device)
     config = rt.QuantConfig(granularity=granularity)
     a, b = rt.quantize(x, config), rt.quantize(w, config, transpose=True)
-    offsets = offsets_on("cpu")
+    offsets = offsets_on(device)
     made = rt.grouped_gemm_fp8(a, b, offsets, True, out_dtype)
-    dy = torch.randn(ROWS, OUT).bfloat16()
+    dy = torch.randn(ROWS, OUT, device=device).bfloat16()
     back, of_dy = rt.grouped_gemm_fp8(rt.quantize(dy, config), b, offsets), rt.quantize(dy, config)
     for g, (begin, end) in groups():
         for found, left, q, scale, terms in ((made, a, b.q, b.scale, IN), (back, of_dy, b.q_t, b.scale_t, OUT)):
             scale_a = left.scale[begin:end] if grouping == "row" else left.scale
             rows = scaled(left.q[begin:end], scale_a, grouping) if end > begin else torch.zeros(0, terms).double()
             assert close(found[begin:end], (rows, scaled(q[g], scale[g], grouping)), terms)
-            one = OPS.gemm_fp8_scaled(left.q[begin:end], q[g], scale_a, scale[g], False, True, found.dtype, grouping)
-            assert torch.equal(found[begin:end], one)
+            if device.type == "cpu":  # the same code, so the same bits
+                one = OPS.gemm_fp8_scaled(left.q[begin:end], q[g], scale_a, scale[g], False, True, found.dtype, grouping)
+                assert torch.equal(found[begin:end], one)
     assert not made[: OFFSETS[0]].any() and not made[OFFSETS[-1] :].any()
 
 
 @pytest.mark.parametrize("add", [False, True])
-def test_sums_with_scales_of_groups_and_of_their_rows(on_cpu, add):
-    x, _ = operands("cpu")
-    dy = torch.randn(ROWS, OUT).bfloat16()
+def test_sums_with_scales_of_groups_and_of_their_rows(device, add):
+    x, _ = operands(device)
+    dy = torch.randn(ROWS, OUT, device=device).bfloat16()
     config = rt.QuantConfig(granularity="tensorwise")
-    a, padded = rt.grouped_quantize(dy, offsets_on("cpu"), config, transpose=True)
-    b, _ = rt.grouped_quantize(x, offsets_on("cpu"), config, transpose=True)
-    into = torch.full((GROUPS, OUT, IN), 3.0) if add else None
+    a, padded = rt.grouped_quantize(dy, offsets_on(device), config, transpose=True)
+    b, _ = rt.grouped_quantize(x, offsets_on(device), config, transpose=True)
+    into = torch.full((GROUPS, OUT, IN), 3.0, device=device) if add else None
     made = rt.grouped_gemm_fp8(a, b, padded, out_dtype=torch.float32, trans_a=True, add_to=into)
     # The same sums, of other scales: the rows of each group have one each.
-    scale_a, scale_b = torch.rand(GROUPS, OUT), torch.rand(GROUPS, IN)
+    scale_a, scale_b = torch.rand(GROUPS, OUT, device=device), torch.rand(GROUPS, IN, device=device)
     of_rows = OPS.grouped_gemm_fp8(a.q_t, b.q_t, scale_a, scale_b, padded, torch.float32, True, "row")
     for g, (begin, end) in groups(padded.tolist()):
         left, right = (one.q_t[:, begin:end].double() for one in (a, b))
@@ -166,8 +167,6 @@ ROWWISE = rt.Recipe(rt.QuantConfig(granularity="rowwise"), rt.QuantConfig("hybri
 @pytest.mark.parametrize("kind", ["plain", "codes", "main_grad"])
 def test_experts_train_within_what_8_bits_leave(device, recipe, kind):
     rowwise = recipe == "rowwise_with_gw_hp" or recipe is ROWWISE
-    if rowwise and device.type != "cpu":
-        pytest.skip("scales of rows have no kernel on a GPU")
     if kind == "codes" and (recipe is None or (isinstance(recipe, rt.Recipe) and recipe.y is None)):
         pytest.skip("a product of high precision reads no codes")
     x, w = operands(device)
@@ -303,11 +302,12 @@ def test_a_graph_replays_with_other_offsets(on_gpu, device):
     assert torch.equal(out, rt.fp8_grouped_linear(x, w, offsets))
 
 
-def test_rows_that_are_no_multiple_of_four(on_gpu, device):
+@pytest.mark.parametrize("recipe", ["blockwise", "rowwise_with_gw_hp"])
+def test_rows_that_are_no_multiple_of_four(on_gpu, device, recipe):
     x, w = operands(device)
     offsets = torch.tensor([0, 10, 30, 31, 32, 317], dtype=torch.int32, device=device)
     x, whole = x[:317].clone().requires_grad_(), x.clone().requires_grad_()
-    y, all_rows = rt.fp8_grouped_linear(x, w, offsets), rt.fp8_grouped_linear(whole, w, offsets)
+    y, all_rows = (rt.fp8_grouped_linear(one, w, offsets, recipe) for one in (x, whole))
     assert torch.equal(y, all_rows[:317])
     y.sum().backward(), all_rows[:317].sum().backward()
     assert torch.equal(x.grad, whole.grad[:317])

@@ -58,7 +58,7 @@ def grouped_gemm_fp8(
               scales by 1x128 or by tensor, and offsets are multiples of 128: ``grouped_quantize(..., transpose=True)`` makes both
     add_to    [groups, m, n]: the sums are added to it, and it is returned
 
-    Sums are those of ``gemm_fp8_scaled``, promoted to float32 every 128. On a GPU scales are by blocks. There is no gradient:
+    Sums are those of ``gemm_fp8_scaled``, promoted to float32 every 128. There is no gradient:
     ``fp8_grouped_linear`` has one.
     """
     if trans_a and trans_b:
@@ -209,7 +209,7 @@ def fp8_grouped_linear(
     offsets    [experts + 1], int32 or int64: rows offsets[g] to offsets[g + 1] are those of expert g; the others are 0, and so is their
                gradient
     recipe     a name, QuantConfig or Recipe whose products have granularity "blockwise" or are None (``grouped_gemm``); y and dx may be
-               "rowwise" ("rowwise_with_gw_hp"), for which there is no kernel on a GPU
+               "rowwise" ("rowwise_with_gw_hp")
     main_grad  [experts, out, in], float32: the gradient of weight is added to it, and weight.grad stays as it is
 
     x and dy are quantised along their columns for y and dx, by 1x128 or by row, and along the rows of each expert, padded to multiples of
@@ -224,7 +224,8 @@ def fp8_grouped_linear(
             if config is not None:
                 _scales(weight, config.grouping(weight=True), "weight")
     rows = x.shape[0]
-    if x.is_cuda and rows % 4 != 0:  # scales of a step of the sum start on 16 bytes there
+    blocks = any(config is not None and config.granularity == "blockwise" for config in configs)
+    if x.is_cuda and rows % 4 != 0 and blocks:  # their scales of a step of the sum start on 16 bytes there
         x = torch.nn.functional.pad(x, (0, 0, 0, -rows % 4))
     made: torch.Tensor = _Experts.apply(x, weight, offsets, configs, main_grad, torch.is_grad_enabled(), *parts)  # type: ignore[no-untyped-call]
     return made if made.shape[0] == rows else made[:rows]

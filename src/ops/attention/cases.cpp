@@ -44,6 +44,9 @@ std::vector<record::Case> bench_cases(Backend backend) {
           make_case("batch=1 heads=32 kv_heads=8 q_len=8192 k_len=8192 dim=128 mask=causal keys_left=1024"),
           make_case("batch=1 heads=32 kv_heads=8 q_len=16384 k_len=16384 dim=128 mask=causal documents=8"),
           make_case("batch=2 heads=64 kv_heads=8 q_len=4096 k_len=4096 dim=128 mask=causal"),
+          make_case("batch=1 heads=64 kv_heads=8 q_len=8192 k_len=8192 dim=64 mask=causal keys_left=128 sinks=1"),
+          make_case("batch=1 heads=16 kv_heads=8 q_len=8192 k_len=8192 dim=256 mask=causal softcap=1"),
+          make_case("batch=1 heads=32 kv_heads=32 q_len=8192 k_len=8192 dim=128 mask=causal alibi=1"),
           make_case("batch=4 heads=32 kv_heads=32 q_len=2048 k_len=2048 dim=64 mask=causal"),
           make_case("batch=4 heads=32 kv_heads=32 q_len=2048 k_len=2048 dim=64 mask=full")};
 }
@@ -126,7 +129,7 @@ std::span<const std::string_view> head_cases() {
   return kWords;
 }
 
-// Under every mask, beside rows without keys, of shared heads, and of nothing.
+// Under every mask, beside rows without keys, of shared heads, of wide ones, and of nothing.
 std::span<const std::string_view> sink_cases() {
   static constexpr std::string_view kWords[] = {
       "batch=2 heads=4 kv_heads=2 q_len=150 k_len=150 dim=64 mask=causal sinks=1",
@@ -135,29 +138,45 @@ std::span<const std::string_view> sink_cases() {
       "heads=2 kv_heads=1 q_len=90 k_len=40 dim=64 mask=causal sinks=1",
       "heads=4 kv_heads=2 q_len=200 k_len=150 dim=64 mask=causal documents=5 sinks=1",
       "heads=3 kv_heads=1 q_len=20 k_len=30 dim=24 v_dim=40 sinks=1",
+      "heads=2 kv_heads=1 q_len=300 k_len=300 dim=128 dtype=f16 keys_left=65 keys_right=33 sinks=1",
+      "heads=2 kv_heads=1 q_len=200 k_len=260 dim=192 v_dim=128 mask=causal documents=3 sinks=1",
+      "heads=2 kv_heads=2 q_len=150 k_len=90 dim=256 mask=causal sinks=1",
       "heads=2 kv_heads=1 q_len=3 k_len=0 dim=64 sinks=1",
       "heads=2 kv_heads=1 q_len=0 k_len=3 dim=64 sinks=1"};
   return kWords;
 }
 
-// Under every mask, with sinks, and of keys that fill no vector.
+// Under every mask, with sinks, of keys that fill no vector, and of heads around those of kernels.
 std::span<const std::string_view> softcap_cases() {
   static constexpr std::string_view kWords[] = {
       "batch=2 heads=4 kv_heads=2 q_len=140 k_len=140 dim=64 mask=causal softcap=1",
       "heads=1 kv_heads=1 q_len=33 k_len=70 dim=256 dtype=f16 softcap=1",
       "heads=4 kv_heads=2 q_len=140 k_len=140 dim=128 mask=causal keys_left=33 softcap=1 sinks=1",
       "heads=4 kv_heads=2 q_len=200 k_len=150 dim=64 mask=causal documents=5 softcap=1",
+      "heads=2 kv_heads=1 q_len=260 k_len=390 dim=96 dtype=f16 softcap=1",
+      "heads=2 kv_heads=1 q_len=300 k_len=300 dim=256 mask=causal documents=3 softcap=1 sinks=1",
+      "heads=2 kv_heads=1 q_len=200 k_len=330 dim=192 mask=causal keys_left=81 softcap=1",
+      "heads=2 kv_heads=1 q_len=130 k_len=260 dim=192 v_dim=128 dtype=f16 mask=causal softcap=1",
       "heads=3 kv_heads=1 q_len=20 k_len=13 dim=24 v_dim=40 mask=causal softcap=1"};
   return kWords;
 }
 
-// Under every mask, behind a softcap, beside sinks, of more queries than keys, and of keys that fill no vector.
+// Under every mask, behind a softcap, beside sinks, of more queries than keys, of keys that fill no vector, and of
+// heads around those of kernels, with blocks of keys before and behind the places of a tile.
 std::span<const std::string_view> alibi_cases() {
   static constexpr std::string_view kWords[] = {
       "batch=2 heads=4 kv_heads=2 q_len=140 k_len=140 dim=64 mask=causal alibi=1",
       "heads=2 kv_heads=1 q_len=70 k_len=33 dim=256 dtype=f16 alibi=1",
       "heads=4 kv_heads=2 q_len=140 k_len=140 dim=128 mask=causal keys_left=33 softcap=1 sinks=1 alibi=1",
       "heads=4 kv_heads=2 q_len=200 k_len=150 dim=64 mask=causal documents=5 alibi=1",
+      "heads=2 kv_heads=1 q_len=330 k_len=470 dim=64 dtype=f16 alibi=1",
+      "heads=2 kv_heads=1 q_len=300 k_len=400 dim=128 keys_left=201 keys_right=130 alibi=1",
+      "heads=4 kv_heads=1 q_len=300 k_len=300 dim=128 dtype=f16 mask=causal alibi=1",
+      "heads=2 kv_heads=1 q_len=300 k_len=420 dim=96 documents=3 sinks=1 alibi=1",
+      "heads=2 kv_heads=1 q_len=200 k_len=330 dim=192 v_dim=128 mask=causal alibi=1",
+      "heads=2 kv_heads=2 q_len=200 k_len=330 dim=192 v_dim=128 dtype=f16 alibi=1",
+      "heads=2 kv_heads=1 q_len=300 k_len=300 dim=256 mask=causal documents=3 softcap=1 sinks=1 alibi=1",
+      "heads=2 kv_heads=1 q_len=200 k_len=260 dim=192 keys_left=81 softcap=1 alibi=1",
       "heads=3 kv_heads=1 q_len=20 k_len=13 dim=24 v_dim=40 alibi=1"};
   return kWords;
 }

@@ -17,8 +17,9 @@ struct Call {
   const int *q_offsets, *k_offsets;  // of packed documents; null: there are none
   i64 documents;
   i64 batch, heads, kv_heads, q_len, k_len;
-  i64 left, right;  // keys before and behind its place that a query sees; below 0: all
-  double scale;
+  i64 left, right;              // keys before and behind its place that a query sees; below 0: all
+  double scale, cap;            // of scores; 0: without a cap
+  const float *sinks, *slopes;  // of heads; null: there are none
 };
 
 struct Place {
@@ -96,13 +97,54 @@ __device__ inline void read_row(const Matrix& x, i64 row, double* to) {
   for (i64 c = threadIdx.x; c < x.columns; c += kThreads) to[c] = load(x, row, c);
 }
 
+__device__ inline double infinity() { return __longlong_as_double(0x7ff0000000000000ll); }
+__device__ inline double not_a_number() { return __longlong_as_double(0x7ff8000000000000ll); }
+
+// What a head's slope takes off its scores: of the places of queries in their own sequence.
+struct Distances {
+  double slope;
+  i64 ahead;  // from a query to its place
+  [[nodiscard]] __device__ double off(i64 query, i64 key) const {
+    const i64 distance = query + ahead - key;
+    return slope == 0 ? 0.0 : slope * static_cast<double>(distance < 0 ? -distance : distance);
+  }
+};
+__device__ inline double slope_of(const Call& call, i64 head) {
+  return call.slopes == nullptr ? 0.0 : static_cast<double>(call.slopes[head]);
+}
+__device__ inline i64 ahead_of(const Document& own) { return own.keys.end - own.queries.end; }
+__device__ inline Distances distances_of_query(const Call& call, i64 head, i64 query) {
+  return {slope_of(call, head), ahead_of(sequence_of(call, call.q_offsets, query))};
+}
+
+// A score from a sum of products, behind its softcap and with `off` taken off it, and its derivative by that sum.
+struct Score {
+  double value, slope, off;
+  bool counts;  // a number before the softcap, which makes one of infinity
+};
+__device__ inline Score score_of(const Call& call, double sum, double off) {
+  const double given = sum * call.scale;
+  if (call.cap == 0) return {given - off, call.scale, off, isfinite(given)};
+  const double tangent = tanh(given / call.cap);
+  return {call.cap * tangent - off, call.scale * (1 - tangent * tangent), off, isfinite(given)};
+}
+// The squared error of what is made of a sum of products: its scaling, and the difference from the row's maximum, round
+// once more each; a tangent is made of numbers near 1, and what is taken off rounds twice.
+__device__ inline double rounding_variance(const Call& call, double score, double off) {
+  return kUnit * kUnit * (score * score * 2 + call.cap * call.cap * 4 + off * off * 2) / 3;
+}
+// The squared error of the ideal score.
+__device__ inline double score_variance(const Call& call, const Score& score, const Dot& dot) {
+  return dot.variance(call.k.columns) * score.slope * score.slope + rounding_variance(call, score.value, score.off);
+}
+__device__ inline double sink_of(const Call& call, i64 head) {
+  return call.sinks == nullptr ? -infinity() : static_cast<double>(call.sinks[head]);
+}
+
 // The sign of a column in a secret vector.
 __device__ inline double sign_of(u64 seed, i64 column, int lane) {
   return (mix(seed ^ mix(static_cast<u64>(column))) >> (7 * lane) & 1) != 0 ? 1.0 : -1.0;
 }
-
-__device__ inline double infinity() { return __longlong_as_double(0x7ff0000000000000ll); }
-__device__ inline double not_a_number() { return __longlong_as_double(0x7ff8000000000000ll); }
 
 // The sum, or the largest, over the 16 threads of a warp that share a row of a tile.
 __device__ inline double sum_of_row(double x) {

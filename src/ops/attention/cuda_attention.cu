@@ -11,7 +11,9 @@
 // zeros and clips. With RIDGE_WINDOW a tile works off the blocks that some of its queries see, and masks those at
 // either end. With RIDGE_PACKED the sequence is documents behind each other: a launch of one block
 // (`ridge_attention_documents`) cuts their queries into tiles and sorts them by length, and a tile's last rows, where
-// they are another document's, are left alone by storing rows one by one.
+// they are another document's, are left alone by storing rows one by one. With RIDGE_SOFTCAP scores pass through
+// the special-function unit twice more, before masks and maxima; with RIDGE_SINKS a row's sink joins its sum when the
+// tile is finished. With RIDGE_ALIBI scores become powers of two, slope x distance off, before they are masked.
 //
 // Wins on sequences from about a thousand keys. Loses on a few hundred, where a tile is over before the pipeline is
 // full, and refuses what the copy engine cannot address (rows that do not start on 16 bytes). Figures:
@@ -32,7 +34,7 @@ name = "CONSUMERS"
 values = [0, 2, 3]
 default = 0
 category = "tile"
-title = "warpgroups of 64 queries in a tile; 0: three up to 64 columns, else two"
+title = "warpgroups of 64 queries in a tile; 0: three up to 64 columns without a softcap, else two"
 [[tunable]]
 name = "RIDGE_STAGES"
 values = [2, 3, 4]
@@ -75,6 +77,10 @@ RIDGE_CONSUMERS = { value = "consumers" }
 RIDGE_CAUSAL = { value = "window ? 0 : mask" }
 RIDGE_WINDOW = { value = "window" }
 RIDGE_PACKED = { value = "packed" }
+RIDGE_SINKS = { value = "sinks" }
+RIDGE_SOFTCAP = { value = "softcap" }
+# 1: no query sees a key behind its place.
+RIDGE_ALIBI = { value = "alibi == 0 ? 0 : mask ? 1 : 2" }
 RIDGE_QUERY_IN_REGISTERS = { value = "query_in_registers" }
 RIDGE_PRODUCER_REGISTERS = { value = "consumers == 2 && (slots > 1 || query_in_registers) ? 24 : 32" }
 RIDGE_CONSUMER_REGISTERS = { value = "consumers == 2 ? (slots > 1 || query_in_registers ? 240 : 232) : 160" }
@@ -114,6 +120,30 @@ d64_128_bf16_causal = { case = "attention dim=64 v_dim=128 dtype=bf16 mask=causa
 d128_64_bf16_packed = { case = "attention dim=128 v_dim=64 dtype=bf16 mask=causal documents=4" }
 d64_256_bf16_window = { case = "attention dim=64 v_dim=256 dtype=bf16 mask=causal keys_left=65" }
 d256_64_f16_full = { case = "attention dim=256 v_dim=64 dtype=f16 mask=full" }
+d64_bf16_causal_sinks = { case = "attention dim=64 dtype=bf16 mask=causal sinks=1" }
+d64_bf16_window_sinks = { case = "attention dim=64 dtype=bf16 mask=causal keys_left=65 sinks=1" }
+d64_bf16_packed_sinks = { case = "attention dim=64 dtype=bf16 mask=causal keys_left=65 documents=4 sinks=1" }
+d128_f16_full_sinks = { case = "attention dim=128 dtype=f16 mask=full sinks=1" }
+d128_bf16_causal_softcap = { case = "attention dim=128 dtype=bf16 mask=causal softcap=1" }
+d128_bf16_window_softcap = { case = "attention dim=128 dtype=bf16 mask=causal keys_left=65 softcap=1" }
+d256_bf16_causal_softcap = { case = "attention dim=256 dtype=bf16 mask=causal softcap=1" }
+d256_bf16_window_softcap = { case = "attention dim=256 dtype=bf16 mask=causal keys_left=65 softcap=1" }
+d64_f16_full_softcap = { case = "attention dim=64 dtype=f16 mask=full softcap=1" }
+d192_128_bf16_packed_softcap_sinks = { case = "attention dim=192 v_dim=128 dtype=bf16 mask=causal documents=4 softcap=1 sinks=1" }
+d64_bf16_causal_alibi = { case = "attention dim=64 dtype=bf16 mask=causal alibi=1" }
+d64_bf16_full_alibi = { case = "attention dim=64 dtype=bf16 mask=full alibi=1" }
+d64_bf16_window_alibi_sinks = { case = "attention dim=64 dtype=bf16 mask=causal keys_left=65 sinks=1 alibi=1" }
+d128_bf16_causal_alibi = { case = "attention dim=128 dtype=bf16 mask=causal alibi=1" }
+d128_f16_full_alibi = { case = "attention dim=128 dtype=f16 mask=full alibi=1" }
+d128_bf16_window_alibi = { case = "attention dim=128 dtype=bf16 mask=causal keys_left=65 alibi=1" }
+d128_bf16_packed_alibi = { case = "attention dim=128 dtype=bf16 mask=causal documents=4 alibi=1" }
+d128_bf16_packed_full_alibi = { case = "attention dim=128 dtype=bf16 documents=4 alibi=1" }
+d192_128_bf16_causal_alibi = { case = "attention dim=192 v_dim=128 dtype=bf16 mask=causal alibi=1" }
+d192_bf16_window_alibi = { case = "attention dim=192 dtype=bf16 mask=causal keys_left=65 alibi=1" }
+d192_bf16_packed_alibi = { case = "attention dim=192 dtype=bf16 mask=causal documents=4 alibi=1" }
+d256_bf16_causal_alibi = { case = "attention dim=256 dtype=bf16 mask=causal alibi=1" }
+d256_bf16_packed_alibi_softcap = { case = "attention dim=256 dtype=bf16 mask=causal documents=4 softcap=1 alibi=1" }
+d256_bf16_window_alibi_softcap = { case = "attention dim=256 dtype=bf16 mask=causal keys_left=65 softcap=1 alibi=1" }
 */
 /* ridge-launch
 # Columns that are multiplied, and panels of 64 of them in shared memory.
@@ -131,15 +161,19 @@ name = "v_panels"
 expression = "ceil_div(width, 64)"
 [[value]]
 name = "consumers"
-expression = "CONSUMERS > 0 ? CONSUMERS : max(depth, width) == 64 ? 3 : 2"
+expression = "CONSUMERS > 0 ? CONSUMERS : max(depth, width) == 64 && softcap == 0 ? 3 : 2"
 # O of more than 128 columns leaves no registers for Q, and Q of more than 192 no memory for a second tile of it.
 [[value]]
 name = "slots"
 expression = "SLOTS > 0 ? SLOTS : panels <= 3 && v_panels <= 2 ? 2 : 1"
-# Keys per step: what two stages of K and of V have room for.
+[[value]]
+name = "packed"
+expression = "documents > 0"
+# Keys per step: what two stages of K and of V have room for, and registers, of which documents have fewer behind a
+# softcap or beside slopes, as all calls have behind a softcap with slopes, and with slopes of up to 192 columns.
 [[value]]
 name = "block_n"
-expression = "KEYS > 0 ? KEYS : max(panels, v_panels) <= 2 ? 128 : v_panels <= 2 && panels == 3 ? 96 : max(panels, v_panels) == 3 ? 112 : 80"
+expression = "KEYS > 0 ? KEYS : max(panels, v_panels) <= 2 ? 128 : v_panels <= 2 && panels == 3 ? 96 : (max(panels, v_panels) == 3 ? 112 : 80) - ((packed && max(softcap, alibi)) || (alibi && (softcap || max(panels, v_panels) == 3)) ? 16 : 0)"
 [[value]]
 name = "query_in_registers"
 expression = "QUERY_IN_REGISTERS == 2 ? consumers == 2 && slots > 1 : QUERY_IN_REGISTERS"
@@ -154,9 +188,6 @@ expression = "128 * (slots * max(panels, v_panels) * rows + RIDGE_STAGES * (pane
 [[value]]
 name = "registers"
 expression = "width / 2 + block_n / 2 + block_n / 4 + (query_in_registers ? depth / 4 : 0)"
-[[value]]
-name = "packed"
-expression = "documents > 0"
 # Every document may end with a tile of its own, as may the rows before the first and behind the last one.
 [[value]]
 name = "q_tiles"
@@ -188,15 +219,6 @@ reason = "queries, keys and tiles are counted in 32 bits"
 expression = "window == 0 || max(q_len, k_len) <= 268435456"
 reason = "the ends of a window are counted in 32 bits"
 [[needs]]
-expression = "sinks == 0"
-reason = "the kernel has no build with sinks"
-[[needs]]
-expression = "softcap == 0"
-reason = "the kernel has no build with a softcap"
-[[needs]]
-expression = "alibi == 0"
-reason = "the kernel has no build with slopes"
-[[needs]]
 expression = "min(q_align, k_align, v_align, o_align) >= 16"
 reason = "the copy engine needs rows of q, k, v and o that start on 16 bytes"
 [[needs]]
@@ -205,6 +227,15 @@ reason = "a block has 227 KiB of shared memory"
 [[needs]]
 expression = "registers <= (consumers == 3 ? 128 : window ? 196 : 208) && (window == 0 || block_n <= 128)"
 reason = "beside more registers for O, scores, weights and Q the rest spills"
+[[needs]]
+expression = "softcap == 0 || consumers == 2"
+reason = "beside a softcap there are fewer registers for O, scores and weights"
+[[needs]]
+expression = "max(softcap, alibi) == 0 || packed == 0 || slots > 1 || registers <= 176"
+reason = "beside a softcap or slopes there are fewer registers for O, scores and weights of documents"
+[[needs]]
+expression = "alibi == 0 || slots > 1 || (softcap == 0 && max(panels, v_panels) == 4) || registers <= 176"
+reason = "beside slopes there are fewer registers for O, scores and weights"
 [[workspace]]
 name = "tiles"
 bytes = "packed ? 32 * (q_tiles + 1) : 0"
@@ -257,11 +288,18 @@ args = [
     { operand = "log_sum_exp" }, { i64 = "log_sum_exp_stride0" }, { i64 = "log_sum_exp_stride1" },
     { u32 = "q_len" }, { u32 = "k_len" }, { u32 = "heads" }, { u32 = "heads_total" }, { u32 = "heads / kv_heads" },
     { u32 = "q_tiles" },
-    # As many heads as have K and V in 32 MiB of L2; with a causal mask enough that the last tiles are short, too.
-    { u32 = "min(heads_total, max(max(floor_div(33554432, 2 * k_len * (dim + v_dim)), 1) * heads / kv_heads, mask ? floor_div(8 * sm_count, q_tiles) : 0))" },
+    # As many heads as have K and V in 32 MiB of L2. With a causal mask enough that the last tiles are short, too, and
+    # all of them where blocks get few tiles each, which those of several sections would leave with unequal work, if four
+    # multiprocessors and more read a head's keys side by side.
+    { u32 = "min(heads_total, max(max(floor_div(33554432, 2 * k_len * (dim + v_dim)), 1) * heads / kv_heads, mask == 0 ? 0 : q_tiles * heads_total < 32 * sm_count && 4 * heads_total <= sm_count * heads / kv_heads ? heads_total : floor_div(8 * sm_count, q_tiles)))" },
     { f32 = "1.4426950408889634 * scale" },
     { u32 = "left" }, { u32 = "right" },
     { workspace = "tiles" }, { operand = "o" }, { i64 = "o_stride1" }, { i64 = "o_stride2" },
+    { operand = "sinks", when = "sinks" },
+    # Caps so small that the first is no number of fp32, or so large that the second is none, have the largest.
+    { f32 = "min(2.8853900817779268 * scale / cap, 3.4028234663852886e38)", when = "softcap" },
+    { f32 = "min(1.4426950408889634 * cap, 3.4028234663852886e38)", when = "softcap" },
+    { operand = "alibi_slopes", when = "alibi" },
   ] },
 ]
 */
@@ -271,6 +309,7 @@ args = [
 #include "../../device/cuda/kernel/tma.cuh"
 #include "../../device/cuda/kernel/wgmma.cuh"
 #include "documents.cuh"
+#include "softcap.cuh"
 #include "spans.cuh"
 
 namespace ridge::cuda {
@@ -286,6 +325,10 @@ struct Config {
   static constexpr bool kCausal = RIDGE_CAUSAL != 0;
   static constexpr bool kWindow = RIDGE_WINDOW != 0;
   static constexpr bool kPacked = RIDGE_PACKED != 0;
+  static constexpr bool kSinks = RIDGE_SINKS != 0;
+  static constexpr bool kSoftcap = RIDGE_SOFTCAP != 0;
+  static constexpr bool kAlibi = RIDGE_ALIBI != 0;
+  static constexpr bool kBothSides = RIDGE_ALIBI == 2;  // queries see keys before and behind their places
   static constexpr bool kTakeTurns = RIDGE_TAKE_TURNS != 0;
   static constexpr bool kQueryInRegisters = RIDGE_QUERY_IN_REGISTERS != 0;
 
@@ -336,7 +379,7 @@ inline constexpr u32 kNoTile = 0xFFFFFFFFu;
 // A maximum is replaced only by one that is larger by more than this, so exponentials reach 2^8: nothing is lost in
 // fp32 sums or in a 16-bit P, and O is hardly ever rescaled.
 inline constexpr float kLazyLog2 = 8.0f;
-inline constexpr float kLn2 = 0.693147181f;
+inline constexpr float kLn2 = 0.693147181f, kLog2E = 1.44269504f;
 inline constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
 
 }  // namespace
@@ -364,6 +407,12 @@ struct AttentionView {
   DocumentTile* tiles;     // with RIDGE_PACKED: how many there are, and the tiles
   u16* o;                  // and the result, for rows that are stored one by one
   i64 o_row_stride, o_head_stride;
+  const float* sinks;              // [heads], with RIDGE_SINKS
+  float power_of_score, cap_log2;  // with RIDGE_SOFTCAP: 2 log2(e) times the scale over the cap; the cap times log2(e)
+  const float* alibi_slopes;       // [heads], with RIDGE_ALIBI
+
+  // What a score that went through the softcap, or none, is multiplied with to be a power of two.
+  [[nodiscard]] __device__ __forceinline__ float to_power() const { return RIDGE_SOFTCAP != 0 ? cap_log2 : scale_log2; }
 };
 
 namespace {
@@ -671,7 +720,7 @@ __device__ __forceinline__ void store_document_tiles(const TensorMap& map_o, con
 // Softmax of two rows per thread (l/4 and 8 below it), block after block. Four neighbouring lanes share the rows: the
 // maximum is exchanged between them in every block, the sum only at the end.
 struct OnlineSoftmax {
-  float maximum[2];  // of the raw scores
+  float maximum[2];  // of the scores
   float sum[2];      // this thread's part
 
   static __device__ __forceinline__ float over_quad_max(float x) {
@@ -685,9 +734,11 @@ struct OnlineSoftmax {
 
   // Scores become exp(score - maximum); `rescale` is what earlier results have to be multiplied with. A row that has
   // seen no key yet has the maximum -infinity and contributes nothing. One row after the other: the second one's
-  // maximum is found while the special-function unit works on the first.
+  // maximum is found while the special-function unit works on the first. With RIDGE_ALIBI this thread's scores of a row
+  // lack `of_rows`, which is added to what there is one of in a row.
   template <bool kFirst, int kCount>
-  __device__ __forceinline__ void apply(float (&s)[kCount], float scale_log2, float (&rescale)[2]) {
+  __device__ __forceinline__ void apply(float (&s)[kCount], float scale_log2, const float (&of_rows)[2],
+                                        float (&rescale)[2]) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       float even = s[2 * h], odd = s[2 * h + 1];
@@ -696,16 +747,19 @@ struct OnlineSoftmax {
         even = fmaxf(even, s[i + 2 * h]);
         odd = fmaxf(odd, s[i + 2 * h + 1]);
       }
-      float highest = over_quad_max(fmaxf(even, odd));
+      float highest = fmaxf(even, odd);
+      if (Config::kAlibi && highest != -kInfinity) highest += of_rows[h];
+      highest = over_quad_max(highest);
       bool keep = false;
       if constexpr (!kFirst) {
         highest = fmaxf(highest, maximum[h]);
         keep = (highest - maximum[h]) * scale_log2 <= kLazyLog2;
         if (keep) highest = maximum[h];
       }
-      const float offset = highest == -kInfinity ? 0.0f : -highest * scale_log2;
+      float offset = highest == -kInfinity ? 0.0f : -highest * scale_log2;
       // Exactly 1 where the maximum stays: the power of a difference that is only rounding may be 1 + 2^-23.
       rescale[h] = kFirst ? 0.0f : keep ? 1.0f : exp2_approx(fmaf(maximum[h], scale_log2, offset));
+      if (Config::kAlibi && highest != -kInfinity) offset += of_rows[h];
       maximum[h] = highest;
       even = odd = 0.0f;
 #pragma unroll
@@ -742,6 +796,8 @@ struct Consumer {
   u32 query_registers[C::kQueryInRegisters ? C::kHeadDim / 16 : 1][4];
   OnlineSoftmax softmax;
   float rescale[2];       // of O, before the next product with V is added
+  float slope;            // of the tile's head, times log2(e), with RIDGE_ALIBI
+  float of_rows[2];       // what the scores of this thread's rows lack, with RIDGE_ALIBI
   u32 values_in_use = 0;  // the stage of V that the product in flight reads
   u32 has_output = 0;     // 0: the next product with V starts O anew
 
@@ -817,6 +873,64 @@ struct Consumer {
     if (lane == 0) barrier_arrive(value_ring.empty(values_in_use));
   }
 
+  // Scores become tangents, which count as scores over the cap from here on.
+  __device__ __forceinline__ void cap_scores() {
+    if constexpr (C::kSoftcap) {
+#pragma unroll
+      for (int i = 0; i < kScores; ++i) s[i] = tangent_of_power(s[i] * view.power_of_score);
+    }
+  }
+
+  // What the softmax multiplies scores with to make powers of two of them.
+  [[nodiscard]] __device__ __forceinline__ float to_power() const { return C::kAlibi ? 1.0f : view.to_power(); }
+
+  // With slopes scores become powers of two, slope x distance off. Of a distance only the part of the key is taken off
+  // them, counted from the middle of the block, which one multiplication makes for both rows; the part of the row is
+  // left to `of_rows`. Where keys of the block are on both sides of places of the warp, distances are taken off whole.
+  __device__ __forceinline__ void take_off_distances(const Work& work, u32 block) {
+    if constexpr (C::kAlibi) {
+      constexpr i32 kMiddle = C::kBlockN / 2;
+      const i32 first_key = static_cast<i32>(block * C::kBlockN);
+      const i32 first_place = static_cast<i32>(work.first_query + warpgroup * 64 + warp_in_group * 16 +
+                                               work.k_len(view) - work.q_len(view));
+      // Found again here: what is made of it would be kept from block to block.
+      u32 own_lane = lane;
+      asm volatile("" : "+r"(own_lane));
+      const i32 behind =
+          first_place + static_cast<i32>(own_lane / 4) - first_key - kMiddle - static_cast<i32>(2 * (own_lane % 4));
+      // Opaque, or its products with the columns would be kept from block to block.
+      float step = slope;
+      asm volatile("" : "+f"(step));
+      if constexpr (C::kBothSides) {
+        if (first_key + static_cast<i32>(C::kBlockN) - 1 > first_place && first_key < first_place + 15) {
+          take_off_whole_distances<kMiddle>(behind, step);
+          return;
+        }
+        if (first_key > first_place) step = -step;
+      }
+#pragma unroll
+      for (int h = 0; h < 2; ++h) of_rows[h] = -step * static_cast<float>(behind + 8 * h);
+#pragma unroll
+      for (int i = 0; i < kScores; ++i) {
+        s[i] = fmaf(s[i], view.to_power(), step * static_cast<float>(i / 4 * 8 + i % 2 - kMiddle));
+      }
+    }
+  }
+  template <i32 kMiddle>
+  __device__ __forceinline__ void take_off_whole_distances(i32 behind, float step) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float of_row = static_cast<float>(behind + 8 * h);
+      of_rows[h] = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kScores / 2; ++i) {
+        float& score = s[i / 2 * 4 + 2 * h + i % 2];
+        const float distance = fabsf(of_row - static_cast<float>(i / 2 * 8 + i % 2 - kMiddle));
+        score = fmaf(score, view.to_power(), -step * distance);
+      }
+    }
+  }
+
   // Scores of keys that a row does not see become -infinity.
   __device__ __forceinline__ void mask(const Work& work, u32 block) {
     const u32 row = work.first_query + warpgroup * 64 + warp_in_group * 16 + lane / 4;
@@ -863,8 +977,10 @@ struct Consumer {
     wgmma_wait<1>();
     keep_in_registers(s);
     release_keys();
+    cap_scores();
+    take_off_distances(work, block);
     if constexpr (kMasked) mask(work, block);
-    softmax.template apply<false>(s, view.scale_log2, rescale);
+    softmax.template apply<false>(s, to_power(), of_rows, rescale);
     await_values();
     wgmma_wait<0>();
     keep_in_registers(o);
@@ -888,17 +1004,39 @@ struct Consumer {
     }
   }
 
+  // The factor of a row's O, and its log-sum-exp, where its sink is one more score. The larger of sink and maximum is
+  // taken off both, or a sink far above all scores would leave the numbers of fp32.
+  [[nodiscard]] __device__ __forceinline__ float with_sink(float maximum, float sum, float sink, float& log_sum) const {
+    const float power = maximum * to_power(), top = fmaxf(power, sink * kLog2E);
+    const float of_scores = exp2_approx(power - top);
+    const float total = fmaf(sum, of_scores, exp2_approx(fmaf(sink, kLog2E, -top)));
+    const bool sees_nothing = sum == 0.0f;
+    log_sum = sees_nothing ? sink : (top + log2_approx(total)) * kLn2;
+    return sees_nothing ? 0.0f : of_scores / total;
+  }
+
   // Normalises O, writes it over this warp's rows of Q and tells the store warp; stores the log-sum-exp.
   __device__ __forceinline__ void finish_tile(const Work& work, u32 slot, const OnlineSoftmax& of) {
     float factor[2];
-    const u32 row = warpgroup * 64 + warp_in_group * 16;
+    u32 row = warpgroup * 64 + warp_in_group * 16;
+    // Addresses are made here: kept from tile to tile they would take registers that there are not.
+    if constexpr (C::kSoftcap || C::kAlibi) asm volatile("" : "+r"(row));
+    float sink = -kInfinity;
+    if constexpr (C::kSinks) sink = __ldg(view.sinks + work.head);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const float sum = OnlineSoftmax::over_quad_sum(of.sum[h]);
-      factor[h] = sum == 0.0f ? 0.0f : 1.0f / sum;
+      float log_sum;
+      if constexpr (C::kSinks) {
+        factor[h] = with_sink(of.maximum[h], sum, sink, log_sum);
+      } else {
+        factor[h] = sum == 0.0f ? 0.0f : 1.0f / sum;
+      }
       const u32 query_row = work.first_query + row + lane / 4 + 8 * h;
       if (view.log_sum_exp != nullptr && lane % 4 == 0 && query_row < work.q_len(view)) {
-        const float value = sum == 0.0f ? -kInfinity : (of.maximum[h] * view.scale_log2 + log2_approx(sum)) * kLn2;
+        const float value = C::kSinks     ? log_sum
+                            : sum == 0.0f ? -kInfinity
+                                          : (of.maximum[h] * to_power() + log2_approx(sum)) * kLn2;
         view.log_sum_exp[work.batch * view.batch_stride + work.head * view.head_stride + work.query_row(query_row)] =
             value;
       }
@@ -950,6 +1088,7 @@ struct Consumer {
     } else {
       work = work_at(view, tile);
     }
+    if constexpr (C::kAlibi) slope = __ldg(view.alibi_slopes + work.head) * kLog2E;
     read_queries();
     return true;
   }
@@ -963,8 +1102,10 @@ struct Consumer {
     wgmma_wait<0>();
     keep_in_registers(s);
     release_keys();
+    cap_scores();
+    take_off_distances(work, work.blocks - 1);
     mask(work, work.blocks - 1);
-    softmax.template apply<true>(s, view.scale_log2, rescale);
+    softmax.template apply<true>(s, to_power(), of_rows, rescale);
     await_values();
     scores_to_p();
   }
@@ -1031,9 +1172,11 @@ struct Consumer {
       wgmma_wait<1>();
       keep_in_registers(s);
       release_keys();
+      cap_scores();
+      take_off_distances(work, work.blocks - 1);
       mask(work, work.blocks - 1);
       const OnlineSoftmax of_finished = softmax;
-      softmax.template apply<true>(s, view.scale_log2, rescale);
+      softmax.template apply<true>(s, to_power(), of_rows, rescale);
       await_values();
       wgmma_wait<0>();
       keep_in_registers(o);
@@ -1120,9 +1263,11 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     }
   } else {
     increase_registers<RIDGE_CONSUMER_REGISTERS>();
+    // Found again where registers are short, so that it is not held since the entry.
+    const u32 own_warpgroup = C::kSoftcap || C::kAlibi ? warp_uniform(threadIdx.x / kWarpgroupThreads) : warpgroup;
     Consumer consumer{view,
                       base,
-                      warpgroup,
+                      own_warpgroup,
                       warp % 4,
                       lane,
                       {base + SharedLayout::kKeyRing},

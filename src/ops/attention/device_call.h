@@ -17,11 +17,10 @@ struct DeviceCall {
   std::int64_t documents = 0;
   std::int64_t batch = 0, heads = 0, kv_heads = 0, q_len = 0, k_len = 0;
   std::int64_t left = 0, right = 0;
-  double scale = 0;
+  double scale = 0, cap = 0;
+  const void *sinks = nullptr, *slopes = nullptr;
 };
 DeviceCall device_call(const Problem& problem, const Arguments& arguments);
-// Calls that the checks of forward and backward do not know.
-std::optional<std::string> refused_by_check(const Problem& problem);
 
 // Of check_pairs.cuh.
 inline constexpr std::int64_t kCheckThreads = 256, kCheckWarps = kCheckThreads / 32, kCheckTile = 64, kCheckLanes = 4;

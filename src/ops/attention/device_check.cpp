@@ -65,16 +65,10 @@ DeviceCall device_call(const Problem& problem, const Arguments& arguments) {
   call.batch = s.batch, call.heads = s.heads, call.kv_heads = s.kv_heads;
   call.q_len = s.q_len, call.k_len = s.k_len;
   call.left = s.window.left, call.right = s.window.right;
-  call.scale = s.scale;
+  call.scale = s.scale, call.cap = s.cap;
+  if (s.sinks) call.sinks = view("sinks").data;
+  if (s.alibi) call.slopes = view("alibi_slopes").data;
   return call;
-}
-
-std::optional<std::string> refused_by_check(const Problem& problem) {
-  const Shape s = shape_of(problem);
-  if (s.sinks) return "the check on a GPU knows no sinks";
-  if (s.softcap) return "the check on a GPU knows no softcap";
-  if (s.alibi) return "the check on a GPU knows no slopes";
-  return std::nullopt;
 }
 
 CheckLaunch check_launch(const char* kernel, std::int64_t blocks, std::vector<Argument> arguments) {
@@ -89,7 +83,6 @@ std::shared_ptr<const DeviceCheck> device_check() {
   check->scratch_bytes = [](const Problem& problem) {
     return static_cast<std::size_t>((kCheckLanes + 2) * key_rows(problem)) * sizeof(double);
   };
-  check->refuses = refused_by_check;
   check->projection = project;
   check->reference = rows_of_reference;
   return check;

@@ -13,7 +13,18 @@ namespace ridge::attention_check {
 struct RowOfScores {
   double log_sum_exp, unit;  // unit: the largest weight
   double error, variance;    // of the scores
-  bool broken;               // a score is NaN or +infinity
+  bool broken;               // a score, or the sink, is NaN or +infinity
+  bool empty;                // it sees nothing
+};
+
+// Exponentials of scores over the largest, with that of the sink: over the larger of both.
+struct Total {
+  double top, of_scores, sum;  // of_scores: what exponentials over the largest score are multiplied by
+  __device__ Total(double most, double scores, double sink) {
+    top = fmax(most, sink);
+    of_scores = exp(most - top);
+    sum = scores * of_scores + exp(sink - top);
+  }
 };
 
 // Memory that a block shares while it works on a row.
@@ -27,17 +38,19 @@ __device__ inline RowOfScores scores_of_row(const Call& call, const Place& at, c
   __syncthreads();  // the row before is done with
   read_row(call.q, query_row(call, at.batch, at.query, at.head), memory.query);
   __syncthreads();
+  const Distances distances = distances_of_query(call, at.head, at.query);
   double most = -infinity(), sum = 0, magnitude = 0, largest = 0, variance = 0;
   for (i64 j = keys.first + threadIdx.x; j < keys.end; j += kThreads) {
     const Dot dot = dot_of(memory.query, call.k, key_row(call, at.batch, j, at.kv_head));
-    const double score = dot.sum * call.scale;
+    const Score all = score_of(call, dot.sum, distances.off(at.query, j));
+    const double score = all.value;
     if (score == -infinity()) continue;
     if (isfinite(score)) {
-      magnitude = fmax(magnitude, dot.size * call.scale);
-      largest = fmax(largest, fabs(score));
-      // Its scaling, and the difference from the row's maximum, round once more each.
-      variance = fmax(variance,
-                      dot.variance(call.k.columns) * call.scale * call.scale + kUnit * kUnit * score * score * 2 / 3);
+      if (all.counts) {
+        magnitude = fmax(magnitude, dot.size * call.scale);
+        largest = fmax(largest, fabs(score));
+        variance = fmax(variance, score_variance(call, all, dot));
+      }
       sum = score > most ? sum * exp(most - score) + 1 : sum + exp(score - most);
       most = fmax(most, score);
     } else {
@@ -65,12 +78,20 @@ __device__ inline RowOfScores scores_of_row(const Call& call, const Place& at, c
   }
   __syncthreads();
   RowOfScores row;
-  row.broken = memory.sum[0] != memory.sum[0];
-  row.log_sum_exp = row.broken ? memory.sum[0] : memory.sum[0] == 0 ? -infinity() : memory.most[0] + log(memory.sum[0]);
-  row.unit = memory.sum[0] > 0 ? 1 / memory.sum[0] : 0;
-  row.error =
-      16 * kUnit * sqrt(static_cast<double>(call.k.columns)) * memory.magnitude[0] + 0x1p-20 * (1 + memory.largest[0]);
+  const double sink = sink_of(call, at.head);
+  const Total total(memory.most[0], memory.sum[0], sink);
+  row.empty = memory.sum[0] == 0;
+  row.broken = !row.empty && (total.sum != total.sum || sink == infinity());
+  row.log_sum_exp = row.empty ? sink : row.broken ? not_a_number() : total.top + log(total.sum);
+  row.unit = row.empty || row.broken ? 0 : 1 / total.sum;
+  largest = memory.largest[0];
   row.variance = memory.variance[0];
+  if (exp(sink - row.log_sum_exp) >= kNormal) {
+    largest = fmax(largest, fabs(sink));
+    row.variance = fmax(row.variance, kUnit * kUnit * sink * sink * 2 / 3);
+  }
+  row.error =
+      16 * kUnit * sqrt(static_cast<double>(call.k.columns)) * memory.magnitude[0] + 0x1p-20 * (1 + largest + call.cap);
   return row;
 }
 
@@ -93,15 +114,15 @@ __device__ inline Element element_of_row(const Call& call, const Place& at, cons
                                          RowMemory& memory) {
   const i64 type = call.o.type, column = threadIdx.x;
   const double r = half_ulp(type, 1.0), least_step = 2 * half_ulp(type, 0.0) * row.unit;
+  const Distances distances = distances_of_query(call, at.head, at.query);
   double sum = 0, magnitude = 0, squares = 0, values = 0, lost = 0, of_steps = 0;
   for (i64 first = keys.first; first < keys.end; first += kThreads) {
     const i64 j = first + threadIdx.x;
     __syncthreads();
     if (j < keys.end) {
-      const double score = dot_of(memory.query, call.k, key_row(call, at.batch, j, at.kv_head)).sum * call.scale;
-      memory.weights[threadIdx.x] = row.broken                       ? row.log_sum_exp
-                                    : row.log_sum_exp == -infinity() ? 0.0
-                                                                     : exp(score - row.log_sum_exp);
+      const Dot dot = dot_of(memory.query, call.k, key_row(call, at.batch, j, at.kv_head));
+      const Score score = score_of(call, dot.sum, distances.off(at.query, j));
+      memory.weights[threadIdx.x] = row.empty ? 0.0 : exp(score.value - row.log_sum_exp);
     }
     __syncthreads();
     if (column >= call.v.columns) continue;
@@ -135,11 +156,11 @@ __device__ inline Element element_of_row(const Call& call, const Place& at, cons
           isfinite(sum) ? r * fabs(sum) + fabs(lost) : 0.0};
 }
 
-__device__ inline Element sum_element(const RowOfScores& row) {
+__device__ inline Element sum_element(const Call& call, const RowOfScores& row) {
   const double size = isfinite(row.log_sum_exp) ? fabs(row.log_sum_exp) : 0.0;
   const double step = 2 * half_ulp(kF32, size) + 0x1p-23;
   return {row.log_sum_exp, row.error + 0x1p-20 + 4 * kUnit * size, step * step / 4 + row.variance,
-          0x1p-21 + 2 * kUnit * size};  // the shift is of the exponential and the logarithm
+          0x1p-21 + 2 * kUnit * (size + call.cap)};  // the shift is of the exponential and the logarithm
 }
 
 // What a projection knows beforehand of every row of k and v; arrays over those rows, [kLanes] of the first.
@@ -150,7 +171,7 @@ struct KeyFacts {
 // What a thread gathers of one row of a tile: weights over the largest so far.
 struct RowOfTile {
   double most = -infinity(), sum = 0, products[kLanes] = {}, squares = 0, of_steps = 0;
-  double largest = 0, key_square = 0, dot_squares = 0;
+  double largest = 0, given = 0, off = 0, key_square = 0, dot_squares = 0;  // given: the largest before a softcap
 
   __device__ void rescale(double next) {
     const double factor = most == -infinity() ? 0.0 : exp(most - next);
@@ -166,6 +187,8 @@ struct RowOfTile {
     of_steps = sum_of_row(of_steps);
     for (double& product : products) product = sum_of_row(product);
     largest = most_of_row(largest);
+    given = most_of_row(given);
+    off = most_of_row(off);
     key_square = most_of_row(key_square);
     dot_squares = most_of_row(dot_squares);
   }
@@ -177,8 +200,9 @@ struct RowVerdict {
   Projection* result;
   double squares = 0, count = 0;
 
-  __device__ void look_at_sum(const RowOfTile& row, double query_square, i64 at, double found) {
-    const double expected = row.sum != row.sum ? row.sum : row.sum == 0 ? -infinity() : row.most + log(row.sum);
+  __device__ void look_at_sum(const RowOfTile& row, double sink, double query_square, i64 at, double found) {
+    const Total total(row.most, row.sum, sink);
+    const double expected = row.sum == 0 ? sink : total.top + log(total.sum);
     if (expected == -infinity()) {
       if (found != expected) note_worst(result, 2.0, at);
       return;
@@ -190,18 +214,22 @@ struct RowVerdict {
     }
     const double magnitude = sqrt(query_square * row.key_square) * call.scale;
     const double of_scores =
-        16 * kUnit * sqrt(static_cast<double>(call.k.columns)) * magnitude + 0x1p-20 * (1 + row.largest);
+        16 * kUnit * sqrt(static_cast<double>(call.k.columns)) * magnitude +
+        0x1p-20 * (1 + call.cap + (exp(sink - expected) < kNormal ? row.largest : fmax(row.largest, fabs(sink))));
     // Once for what is checked and once for the scores that it is checked by.
     note_worst(result, error / (2 * of_scores + 0x1p-20 + 4 * kUnit * fabs(expected)), at);
   }
 
-  __device__ void look_at_products(const RowOfTile& row, i64 at, const double (&found)[kLanes], double half_ulps) {
+  __device__ void look_at_products(const RowOfTile& row, double sink, i64 at, const double (&found)[kLanes],
+                                   double half_ulps) {
     const double r = half_ulp(call.o.type, 1.0), least = 2 * half_ulp(call.o.type, 0.0);
-    const double over = row.sum == 0 ? 0.0 : 1 / row.sum, score = row.largest / call.scale;
+    const Total total(row.most, row.sum, sink);
+    const double over = row.sum == 0 ? 0.0 : total.of_scores / total.sum, score = row.given / call.scale;
     const double n = static_cast<double>(call.k.columns), half = half_ulp(kF32, score);
     const double of_score =
         (kUnit * kUnit * n * (row.dot_squares / 12 + score * score / 18) + half * half / 3) * call.scale * call.scale +
-        kUnit * kUnit * row.largest * row.largest * 2 / 3;
+        rounding_variance(call, row.largest, row.off) +
+        (sink == -infinity() ? 0.0 : kUnit * kUnit * sink * sink * 2 / 3);
     for (int lane = 0; lane < kLanes; ++lane) {
       const double expected = row.products[lane] * over, spread = row.squares * over * over + expected * expected;
       const double variance = (r * r / 6 + 2 * of_score) * spread + least * least / 12 * row.of_steps * over * over +
@@ -237,7 +265,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) attention_sums(Call call, i
     const i64 row = first + i / call.q_len, head = row % call.heads;
     const Place at{row / call.heads, i % call.q_len, head, head / (call.heads / call.kv_heads)};
     const RowOfScores scores = scores_of_row(call, at, keys_of(call, at.query), memory);
-    if (threadIdx.x == 0) to.put(i, sum_element(scores));
+    if (threadIdx.x == 0) to.put(i, sum_element(call, scores));
   }
 }
 
@@ -265,7 +293,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     const Element element = element_of_row(call, at, keys, scores, memory);
     if (threadIdx.x < call.o.columns) look(element, load(call.o, row, threadIdx.x), row);
     if (threadIdx.x == 0)
-      look(sum_element(scores), load(call.log_sum_exp, at.batch * call.heads + at.head, at.query), row);
+      look(sum_element(call, scores), load(call.log_sum_exp, at.batch * call.heads + at.head, at.query), row);
   }
   add_to(result, squares, seen);
 }
@@ -304,6 +332,7 @@ extern "C" __global__ void __launch_bounds__(256)
   __shared__ float queries[kDepth][kTile + 1], keys[kDepth][kTile + 1];
   __shared__ double products[kLanes][kTile], square[kTile], most[kTile], query_square[kTile], query_most[kTile];
   __shared__ Span spans[kTile];
+  __shared__ i64 ahead[kTile];
   const i64 tiles = (call.q_len + kTile - 1) / kTile, depth = call.k.columns;
   const int own_row = static_cast<int>(threadIdx.x) / 16 * 4, own_key = static_cast<int>(threadIdx.x) % 16 * 4;
   RowVerdict verdict{call, result};
@@ -314,6 +343,7 @@ extern "C" __global__ void __launch_bounds__(256)
     for (int i = static_cast<int>(threadIdx.x); i < kTile; i += kThreads) {
       const i64 query = first_query + i;
       spans[i] = query < call.q_len ? keys_of(call, query) : Span{0, 0};
+      ahead[i] = query < call.q_len ? ahead_of(sequence_of(call, call.q_offsets, query)) : 0;
       query_square[i] = query_most[i] = 0;
       for (i64 c = 0; query < call.q_len && c < depth; ++c) {
         const double value = load(call.q, query_row(call, batch, query, head), c);
@@ -328,6 +358,7 @@ extern "C" __global__ void __launch_bounds__(256)
       all.first = min(all.first, span.first);
       all.end = max(all.end, span.end);
     }
+    const double slope = slope_of(call, head);
     RowOfTile rows[4];
     for (i64 first_key = all.first; first_key < all.end; first_key += kTile) {
       float scores[4][4] = {};
@@ -365,12 +396,15 @@ extern "C" __global__ void __launch_bounds__(256)
       for (int i = 0; i < 4; ++i) {
         RowOfTile& row = rows[i];
         const Span span = spans[own_row + i];
-        double seen[4], largest = row.most;
+        const Distances distances{slope, ahead[own_row + i]};
+        double seen[4], given[4], off[4], largest = row.most;
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const i64 key = first_key + own_key + j;
           const bool sees = key >= span.first && key < span.end;
-          seen[j] = sees ? static_cast<double>(scores[i][j]) * call.scale : -infinity();
+          given[j] = static_cast<double>(scores[i][j]) * call.scale;
+          off[j] = distances.off(first_query + own_row + i, key);
+          seen[j] = !sees ? -infinity() : score_of(call, static_cast<double>(scores[i][j]), off[j]).value;
           largest = fmax(largest, seen[j]);
         }
         largest = most_of_row(largest);
@@ -390,6 +424,8 @@ extern "C" __global__ void __launch_bounds__(256)
           row.squares += weight * weight * of_values;
           if (weight < half_ulp(call.o.type, 0.0) / half_ulp(call.o.type, 1.0)) row.of_steps += of_values;
           row.largest = fmax(row.largest, fabs(seen[j]));
+          row.off = fmax(row.off, fabs(off[j]));
+          if (isfinite(given[j])) row.given = fmax(row.given, fabs(given[j]));
           row.key_square = fmax(row.key_square, square[own_key + j]);
           row.dot_squares = fmax(row.dot_squares, fmin(query_most[own_row + i] * square[own_key + j],
                                                        query_square[own_row + i] * most[own_key + j]));
@@ -409,9 +445,10 @@ extern "C" __global__ void __launch_bounds__(256)
       for (double& product : found) product = sum_of_row(product);
       half_ulps = sum_of_row(half_ulps);
       if (threadIdx.x % 16 != 0 || query >= call.q_len) continue;
-      verdict.look_at_sum(rows[i], query_square[own_row + i], at,
+      const double sink = sink_of(call, head);
+      verdict.look_at_sum(rows[i], sink, query_square[own_row + i], at,
                           load(call.log_sum_exp, batch * call.heads + head, query));
-      verdict.look_at_products(rows[i], at, found, half_ulps);
+      verdict.look_at_products(rows[i], sink, at, found, half_ulps);
     }
   }
   add_to(result, verdict.squares, verdict.count);

@@ -25,6 +25,7 @@ sass = [{ opcode = "STG" }]
 RIDGE_WARPS = { value = "warps" }
 RIDGE_RUNS = { value = "counted_runs" }
 RIDGE_BITS = { value = "bits" }
+RIDGE_DENSE = { value = "experts_stride0 == top && rows_stride0 == top" }
 [configs]
 default = { }
 run2048 = { RUN = 2048 }
@@ -108,6 +109,7 @@ struct ExpertOrderParameters {
 namespace {
 
 constexpr u32 kCounting = 1024, kThreads = 512, kPlacing = RIDGE_WARPS, kRuns = RIDGE_RUNS, kBits = RIDGE_BITS;
+constexpr bool kDense = RIDGE_DENSE != 0;  // the rows of a matrix follow on each other without gaps
 constexpr u32 kAllWarps = kThreads / kWarpThreads;
 constexpr u32 kAhead = 4;  // choices of a thread whose experts it has in flight
 
@@ -117,12 +119,13 @@ struct Choice {
 
   __device__ __forceinline__ Choice(const ExpertOrderParameters& p, u32 place)
       : token(place / p.top), k(place - place / p.top * p.top) {}
-  // Its expert; p.count: none.
-  __device__ __forceinline__ u32 expert(const ExpertOrderParameters& p) const {
-    const i32 expert = p.experts[token * p.experts_stride + k];
-    return expert >= 0 && static_cast<u32>(expert) < p.count ? static_cast<u32>(expert) : p.count;
-  }
+  __device__ __forceinline__ i64 in_rows_of(i64 stride) const { return token * stride + k; }
 };
+// The expert of a choice; p.count: none.
+__device__ __forceinline__ u32 expert_at(const ExpertOrderParameters& p, u32 place) {
+  const i32 expert = p.experts[kDense ? place : Choice(p, place).in_rows_of(p.experts_stride)];
+  return expert >= 0 && static_cast<u32>(expert) < p.count ? static_cast<u32>(expert) : p.count;
+}
 
 // Calls work(place, expert) for the choices from `first` on, kStep apart; with kTogether also behind the end, without
 // an expert, as long as a lane of the warp has one.
@@ -134,7 +137,7 @@ __device__ __forceinline__ void each_choice(const ExpertOrderParameters& p, u32 
 #pragma unroll
     for (u32 j = 0; j < kAhead; ++j) {
       const u32 place = first + j * kStep;
-      experts[j] = place < end ? Choice(p, place).expert(p) : p.count;
+      experts[j] = place < end ? expert_at(p, place) : p.count;
     }
 #pragma unroll
     for (u32 j = 0; j < kAhead; ++j) {
@@ -151,10 +154,19 @@ __device__ __forceinline__ void count_runs(const ExpertOrderParameters& p, u32* 
   let_next_grid_start();
   for (u32 i = threadIdx.x; i < p.count * kRuns; i += kCounting) counts[i] = 0;
   __syncthreads();
-  const u32 begin = blockIdx.x * kRuns * p.run, end = end_of_run(p, begin, kRuns * p.run);
-  each_choice<kCounting, false>(p, begin + threadIdx.x, end, [&](u32 place, u32 expert) {
-    if (expert < p.count) atomicAdd(counts + (place - begin) / p.run * p.count + expert, 1u);
-  });
+  const u32 begin = blockIdx.x * kRuns * p.run;
+  for (u32 i = threadIdx.x; i < p.run; i += kCounting) {  // a choice of each run
+    u32 experts[kRuns];
+#pragma unroll
+    for (u32 r = 0; r < kRuns; ++r) {
+      const u32 place = begin + r * p.run + i;
+      experts[r] = place < p.total ? expert_at(p, place) : p.count;
+    }
+#pragma unroll
+    for (u32 r = 0; r < kRuns; ++r) {
+      if (experts[r] < p.count) atomicAdd(counts + r * p.count + experts[r], 1u);
+    }
+  }
   __syncthreads();
   for (u32 e = threadIdx.x; e < p.count; e += kCounting) {
     u32 sum = 0;
@@ -289,7 +301,8 @@ __device__ __forceinline__ void place_part(const ExpertOrderParameters& p, const
     if (any && rank == 0) next[expert] = row + static_cast<u32>(__popc(alike));
     __syncwarp();
     const Choice choice(p, place);
-    if (place < part.end) p.rows[choice.token * p.rows_stride + choice.k] = any ? static_cast<i32>(row) : -1;
+    const i64 at = kDense ? place : choice.in_rows_of(p.rows_stride);
+    if (place < part.end) p.rows[at] = any ? static_cast<i32>(row) : -1;
     if (any) p.tokens[row] = static_cast<i32>(choice.token), p.choices[row] = static_cast<i32>(place);
   });
 }

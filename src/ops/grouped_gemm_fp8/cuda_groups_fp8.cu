@@ -1,16 +1,17 @@
 // Products of groups in 8-bit floats on Hopper's tensor cores, from offsets that the device alone knows: the walk of
 // grouped_gemm's kernel over the tiles of all groups (matmul/grouped_tiles.cuh) around the promoted sums of gemm_fp8's
 // (multiply_promoted in main_loop.cuh). A producer thread fills a ring of shared-memory stages through the copy engine,
-// the scales that run along the stage beside the operands, and two warpgroups multiply out of it and move every 128 of
-// the sum to fp32.
+// scales of blocks beside the operands, and two warpgroups multiply out of it and move every 128 of the sum to fp32.
+// Scales of rows and of groups are factors of whole sums: they multiply before the store (finish.cuh).
 //
 // Along rows a tile is rows of one group times columns of its matrix. Its last rows may be another group's: they are
-// loaded and multiplied as well, and not stored. A group begins at any row, and copies at multiples of four scales, so
-// up to three scales in front of the tile's are copied, too. Along sums groups begin at multiples of 128, so no step of
-// K is of two groups. Groups with more rows are walked first there, so that the last tiles are short ones.
+// loaded and multiplied as well, and not stored. A group begins at any row, and copies of scales of blocks at multiples
+// of four, so up to three scales in front of the tile's are copied, too. Along sums groups begin at multiples of 128,
+// so no step of K is of two groups. Groups with more rows are walked first there, so that the last tiles are short
+// ones.
 //
 // Wins from a hundred rows a group up, and with any skew. Groups of fewer rows than a tile waste what is left of it.
-// Refuses operands and scales whose rows do not start on 16 bytes, and a 16-bit C that is added to.
+// Refuses operands and scales of blocks whose rows do not start on 16 bytes, and a 16-bit C that is added to.
 
 // clang-format off
 /* ridge-kernel
@@ -22,7 +23,7 @@ sass = [{ opcode = "QGMMA" }, { opcode = "UTMALDG" }, { opcode = "UTMASTG", when
 RIDGE_TYPE_A = { value = "dtype % 2", names = ["kE4m3", "kE5m2"] }
 RIDGE_TYPE_B = { value = "dtype == 1 || dtype == 2", names = ["kE4m3", "kE5m2"] }
 RIDGE_TYPE_C = { value = "out", names = ["kBf16", "kF16", "kF32"] }
-RIDGE_SCALING = { value = "along", names = ["kBlock", "kVector"] }
+RIDGE_SCALING = { value = "scaling == 0 ? along : scaling + 1", names = ["kBlock", "kVector", "kRow", "kTensor"] }
 RIDGE_STORE = { value = "accumulate", names = ["kOverwrite", "kAdd"] }
 RIDGE_ALONG_SUMS = { value = "along" }
 RIDGE_WIDE_OFFSETS = { value = "offsets" }
@@ -39,6 +40,13 @@ sums_f32add = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=4096 m=14336 along
 rows_e5m2_f16 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=14336 k=4096 dtype=e5m2_e4m3fn out=f16 offsets=i64" }
 rows_f32 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=14336 k=4096 out=f32" }
 sums_e5m2_f32 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=4096 m=14336 along=sums dtype=e4m3fn_e5m2 out=f32" }
+rows_row_bf16 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=14336 k=4096 scaling=row", every = true }
+sums_row_f32add = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=4096 m=14336 along=sums scaling=row out=f32 accumulate=1", every = true }
+rows_tensor_bf16 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=14336 k=4096 scaling=tensor", every = true }
+rows_row_f32 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=14336 k=4096 scaling=row dtype=e5m2_e4m3fn out=f32 offsets=i64" }
+sums_row_f16 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=4096 m=14336 along=sums scaling=row dtype=e4m3fn_e5m2 out=f16" }
+sums_tensor_bf16 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=4096 m=14336 along=sums scaling=tensor" }
+sums_tensor_f32add = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=4096 m=14336 along=sums scaling=tensor out=f32 accumulate=1" }
 */
 /* ridge-launch
 [[value]]
@@ -60,13 +68,14 @@ expression = "ceil_div(n, RIDGE_BLOCK_N)"
 [[value]]
 name = "most_tiles"
 expression = "(along ? groups * tile_rows : tile_rows + min(groups, rows)) * tile_cols"
+# Scales of blocks lie in the stages, those of columns of B once for each of two warpgroups.
+[[value]]
+name = "scale_bytes_of_stage"
+expression = "scaling == 0 ? (RIDGE_BLOCK_M + (along ? RIDGE_BLOCK_N : 4)) * 4 : 0"
 [[value]]
 name = "shared_bytes"
-expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 16 + (RIDGE_BLOCK_M + (along ? RIDGE_BLOCK_N : 4)) * 4) + RIDGE_SLAB_BUFFERS * 16384 + (groups + 1) * 8"
+expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 16 + scale_bytes_of_stage) + (scaling == 1 ? RIDGE_BLOCK_N * 8 : 0) + RIDGE_SLAB_BUFFERS * 16384 + (groups + 1) * 8"
 
-[[needs]]
-expression = "scaling == 0"
-reason = "it reads scales of blocks alone; scales of rows or of groups have no kernel on a GPU yet"
 [[needs]]
 expression = "rows > 0 && n > 0 && (along ? m : k) > 0"
 reason = "an empty product needs no matrix unit"
@@ -77,11 +86,11 @@ reason = "the copy engine reads rows of A and B that start on 16 bytes; pad them
 expression = "c_align % 16 == 0 && n * c_bytes % 16 == 0"
 reason = "the copy engine writes rows of C that start and end on 16 bytes; pad them"
 [[needs]]
-expression = "scale_a_align % 16 == 0 && (along == 0 || scale_b_align % 16 == 0)"
+expression = "scaling != 0 || (scale_a_align % 16 == 0 && (along == 0 || scale_b_align % 16 == 0))"
 reason = "rows of the scales along a step of the sum are copied from multiples of 16 bytes; pad them"
 [[needs]]
-expression = "rows_c % 4 == 0 && (along == 0 || n % 4 == 0)"
-reason = "scales are copied by fours: rows, or along sums m and n, must be multiples of 4; pad them"
+expression = "scaling != 0 || (rows_c % 4 == 0 && (along == 0 || n % 4 == 0))"
+reason = "scales of blocks are copied by fours: rows, or along sums m and n, must be multiples of 4; pad them"
 [[needs]]
 expression = "accumulate == 0 || out == 2"
 reason = "only an fp32 C is added to"
@@ -129,8 +138,7 @@ args = [
   { tensor_map = "map_a" }, { tensor_map = "map_b" }, { tensor_map = "map_c" },
   { struct = [{ operand = "offsets" }, { u32 = "groups" }, { u32 = "rows" }] },
   { struct = [{ operand = "c" }, { i64 = "row_c" }, { u32 = "rows_c" }, { u32 = "n" }] },
-  { struct = [{ operand = "scale_a" }, { operand = "scale_b" }, { i64 = "scale_a_stride0" },
-              { i64 = "along ? scale_b_stride0 : scale_b_stride1" }] },
+  { struct = [{ operand = "scale_a" }, { operand = "scale_b" }, { i64 = "scale_a_stride0" }, { i64 = "scale_b_row" }] },
   { struct = [{ i64 = "along ? 0 : scale_b_stride0" }, { i64 = "along ? c_stride0 : 0" }] },
   { struct = [{ u32 = "tile_rows" }, { u32 = "tile_cols" }, { u32 = "min(RIDGE_GROUP, tile_rows)" }, { u32 = "0" }] },
   { u32 = "ceil_div(k, 128)" },
@@ -204,13 +212,14 @@ reason = "a thread has registers for 192 sums"
 */
 // clang-format on
 
+#include "../../device/cuda/kernel/finish.cuh"
 #include "../../device/cuda/kernel/main_loop.cuh"
 #include "../../device/cuda/kernel/shared_stage.cuh"
 #include "../matmul/grouped_tiles.cuh"
 
 namespace ridge::cuda {
 
-// As the launch plan fills it: elements from one matrix of a stack to the next.
+// As the launch plan fills it: elements from one matrix of a stack to the next; of scales those of blocks along rows.
 struct StackStrides {
   i64 scale_b, c;
 };
@@ -226,34 +235,42 @@ struct Config : GemmBuild {
   static constexpr u32 kConsumers = 2;  // warpgroups that multiply
   static constexpr u32 kThreads = (kConsumers + 1) * kWarpgroupThreads;
 
-  // One stage is one swizzle row of K, 128 elements, which share a scale. No group ends within it along sums.
+  // One stage is one swizzle row of K, 128 elements, which share a scale of blocks. No group ends within it along sums.
   static constexpr u32 kBlockK = kRowBytes;
   static constexpr u32 kGroupAlign = kAlongSums ? kBlockK : 1;
   static constexpr u32 kStageBytesA = kBlockM * kRowBytes, kStageBytesB = kBlockN * kRowBytes;
   static constexpr u32 kStageBytes = kStageBytesA + kStageBytesB;
   // Scales of a stage: of the rows of A, along rows with up to three in front of them; along sums of the columns of B.
-  static constexpr u32 kScalesA = kBlockM + (kAlongSums ? 0 : 4), kScalesB = kAlongSums ? kBlockN : 0;
+  static constexpr bool kStageScales = kScaling == Scaling::kBlock || kScaling == Scaling::kVector;
+  static constexpr u32 kScalesA = kStageScales ? kBlockM + (kAlongSums ? 0 : 4) : 0;
+  static constexpr u32 kScalesB = kStageScales && kAlongSums ? kBlockN : 0;
   static constexpr u32 kScaleBytes = (kScalesA + kScalesB) * 4;
   static constexpr u32 kRowsPerWarpgroup = kBlockM / kConsumers, kSubtiles = kRowsPerWarpgroup / 64;
   // Scales of columns are read while the last sums are promoted; of rows before the first are, which with several
   // groups of instructions is before the stage is let go of.
-  static constexpr bool kReadsScalesLast = kAlongSums || kSubtiles * kBlockN == kInstructionN;
+  static constexpr bool kReadsScalesLast = kStageScales && (kAlongSums || kSubtiles * kBlockN == kInstructionN);
 
-  static_assert(kEightBit && kBlockK == 128, "8-bit operands with scales of 128");
+  static_assert(kEightBit && kBlockK == 128, "8-bit operands, promoted every 128");
+  static_assert(kScaling != (kAlongSums ? Scaling::kBlock : Scaling::kVector),
+                "scales of blocks go with what is summed");
   static_assert(kMajorA == Major::kK && kMajorB == Major::kK, "8-bit operands have K contiguous");
   static_assert(kRowsPerWarpgroup % 64 == 0, "wgmma computes 64 rows at a time");
   static_assert(kScaleBytes % 16 == 0 && kScalesA % 2 == 0, "scales are copied by fours and read in pairs");
 };
 
-// Shared memory, from a 1024-byte aligned base: stages of A, stages of B, output slabs, scales, barriers, the groups.
+// Shared memory, from a 1024-byte aligned base: stages of A, stages of B, output slabs, scales of the stages, scales of
+// columns for each warpgroup, barriers, the groups.
 struct SharedLayout {
   static constexpr u32 kA = 0;
   static constexpr u32 kB = kA + Config::kStages * Config::kStageBytesA;
   static constexpr u32 kSlabs = kB + Config::kStages * Config::kStageBytesB;
   static constexpr u32 kScales = kSlabs + Config::kConsumers * 4 * Config::kSlabBuffers * kSlabBytes;
-  static constexpr u32 kBarriers = kScales + Config::kStages * Config::kScaleBytes;
+  static constexpr u32 kColumns = kScales + Config::kStages * Config::kScaleBytes;
+  static constexpr u32 kBarriers = kColumns + Config::kConsumers * TileFinish<Config>::kBytes;
   static constexpr u32 kGroups = kBarriers + Ring<Config::kStages>::kBytes;
 };
+
+inline constexpr u32 kFinishBarrier = 1;  // and 2: named barriers of one warpgroup each
 
 // Steps of K of a tile.
 __device__ __forceinline__ u32 steps_of(const GroupTile& tile, u32 k_blocks) {
@@ -263,6 +280,31 @@ __device__ __forceinline__ u32 steps_of(const GroupTile& tile, u32 k_blocks) {
 // Bytes of `most` scales from `first` on that there are, of `count`: both are multiples of four.
 __device__ __forceinline__ u32 scale_bytes(u32 count, u32 first, u32 most) {
   return count > first ? min(most, count - first) * 4 : 0;
+}
+
+// Scales of rows or of groups, where the tile's group has its first of A and of B. Strides are from group to group.
+__device__ __forceinline__ ScaleView scales_of_group(const ScaleView& scales, const GroupTile& tile) {
+  constexpr bool kOneVector = Config::kScaling == Scaling::kRow && !Config::kAlongSums;  // of all rows, along rows
+  const i64 first_a = kOneVector ? static_cast<i64>(tile.begin) : tile.group * scales.stride_a;
+  return {scales.fp32_a() + first_a, scales.fp32_b() + tile.group * scales.stride_b, 0, 0};
+}
+
+// Sums of 64 rows times their scales, as TileFinish::apply does, but a pair of columns is read once for both rows.
+template <int kCount>
+__device__ __forceinline__ void scale_sums(float (&sums)[kCount], const TileFinish<Config>& finish, u32 subtile,
+                                           u32 lane) {
+#pragma unroll
+  for (int i = 0; i < kCount; i += 4) {
+    float x = 1.0f, y = 1.0f;
+    if constexpr (TileFinish<Config>::kRowScale) {
+      load_shared_v2(finish.shared + (2 * (lane % 4) + 8 * (i / 4)) * 4, x, y);
+    }
+#pragma unroll
+    for (int half = 0; half < 4; half += 2) {
+      sums[i + half] = sums[i + half] * finish.rows[subtile][half / 2] * x;
+      sums[i + half + 1] = sums[i + half + 1] * finish.rows[subtile][half / 2] * y;
+    }
+  }
 }
 
 }  // namespace
@@ -322,8 +364,10 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
             barrier_arrive_expect_bytes(full, C::kStageBytes + bytes_a + bytes_b);
             const u32 stage_scales = base + SharedLayout::kScales + position.stage * C::kScaleBytes;
             const i64 block = first_k / C::kBlockK + step;
-            load_bytes(stage_scales, scales.fp32_a() + block * scales.stride_a + first_a, bytes_a, full);
-            if constexpr (C::kAlongSums) {
+            if constexpr (C::kStageScales) {
+              load_bytes(stage_scales, scales.fp32_a() + block * scales.stride_a + first_a, bytes_a, full);
+            }
+            if constexpr (C::kStageScales && C::kAlongSums) {
               load_bytes(stage_scales + C::kScalesA * 4, scales.fp32_b() + block * scales.stride_b + n, bytes_b, full);
             }
             const i32 k = static_cast<i32>(first_k + step * C::kBlockK);
@@ -353,15 +397,21 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
       // code without a fence arrives while they are on their way. Beside warps whose stores fill the load-store unit,
       // as those that clear C do, they were then late enough to find the scales of a later step.
       if constexpr (C::kReadsScalesLast) fence_proxy_async_shared();
-      __syncwarp();
+      if constexpr (C::kStageScales) __syncwarp();
       if (lane == 0) barrier_arrive(ring.empty(stage));
     };
 
+    TileFinish<C> finish{base + SharedLayout::kColumns + warpgroup * TileFinish<C>::kBytes};
     RingPosition<C::kStages> position;
     for (; walk.more(); walk.next()) {
       const GroupTile tile = walk.at();
       const u32 n = tile.at.col * C::kBlockN;
       const u32 m = tile.at.row * C::kBlockM + row_in_tile + (warp % 4) * kSlabRows;
+      const i32 rows = static_cast<i32>(C::kAlongSums ? output.rows : tile.rows);
+      if constexpr (C::kFinishes) {
+        const OutputView of_group{nullptr, 0, static_cast<u32>(rows), output.cols};
+        finish.read(of_group, scales_of_group(scales, tile), {}, m + lane / 4, n);
+      }
       // Rows and columns past the end have no scales and are never stored: what lies in shared memory there does not
       // matter.
       PromotionScales where{};
@@ -379,11 +429,12 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
       float sums[C::kSubtiles][C::kBlockN / 2];
       multiply_promoted<C>(sums, ring, position, first_a, first_b, steps_of(tile, k_blocks), where, release);
 
-      const i32 rows = static_cast<i32>(C::kAlongSums ? output.rows : tile.rows);
+      if constexpr (C::kFinishes) finish.share(kFinishBarrier + warpgroup);
 #pragma unroll
       for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
         const i32 y = static_cast<i32>(m + subtile * 64);
         if (y >= rows) continue;
+        if constexpr (C::kFinishes) scale_sums(sums[subtile], finish, subtile, lane);
         const Place to{static_cast<i32>(n), C::kAlongSums ? y : static_cast<i32>(tile.begin) + y,
                        C::kAlongSums ? static_cast<i32>(tile.group) : 0, rows - y};
         store_group_rows<C>(sums[subtile], map_c, output, slabs, to, lane);

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <map>
+#include <string>
+
 #include "base/error.h"
 #include "ops/arguments.h"
 #include "ops/grouped_gemm_fp8/grouped_gemm_fp8.h"
@@ -95,6 +99,12 @@ Result<Problem> bind(const record::Case& requested) {
                       {"c", s.out, s.c(), true, s.accumulate}};
   RIDGE_CHECK_OK(check_addressable(problem));
   return problem;
+}
+
+// Scales of B have one to three dimensions, and a launch plan names only strides that there are.
+void plan_values(const Problem&, std::span<const TensorView> operands, std::map<std::string, std::int64_t>& facts) {
+  const TensorView& scales = operands[kScaleB];
+  facts["scale_b_row"] = scales.stride[static_cast<std::size_t>(std::max(scales.rank - 2, 0))];
 }
 
 // One scale, a vector of them, or a matrix.
@@ -257,6 +267,7 @@ Operator describe() {
   op.cost = cost;
   op.cases = cases;
   op.vary = vary;
+  op.plan_values = plan_values;
   // Scales below 2^-126 are outside the contract, and that family makes them.
   op.excuses = [](const Problem&, numerics::Family family) { return family == numerics::Family::kDenormals; };
   return op;

@@ -488,6 +488,7 @@ struct SharedLayout {
   static_assert(kOwnPieces * (Config::kSplitK - 1) * kPieceBytes <= kSlabs, "the pieces must fit over the stages");
 };
 
+inline constexpr u32 kStepsAhead = 16;    // of the end of K
 inline constexpr u32 kFinishBarrier = 3;  // and 4: named barriers of one warpgroup each
 
 // Bytes of scales for the rows (or columns) of a tile that lie inside the matrix, whole chunks of 16.
@@ -742,14 +743,14 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
           static_cast<i32>((at.row * C::kClusterM + place.in_m) * C::kBlockM + row_in_tile + (warp % 4) * kSlabRows);
       finish.read(output, scales, extra, static_cast<u32>(m) + lane / 4, static_cast<u32>(n));
       // Slabs of what is added are asked for where nothing waits for the buffers: in front of this warpgroup's turn, or
-      // else at the first step of K, when those of the tile before have left.
+      // else a few steps before the end of K, so that those which L2 keeps are still there.
       if constexpr (C::kPrefetches && C::kPingpong) added.begin(n, m);
-      bool begun = C::kPingpong;
+      u32 steps_left = k_count;
       auto release_stage = [&](u32 stage) {
         release(stage);
         if constexpr (C::kPrefetches && !C::kPingpong) {
-          if (!begun) added.begin(n, m);
-          begun = true;
+          if (steps_left == min(k_count, kStepsAhead)) added.begin(n, m);
+          --steps_left;
         }
       };
       if constexpr (C::kPromote) {

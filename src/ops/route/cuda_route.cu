@@ -1,12 +1,13 @@
 // A team of lanes of a warp takes a row of logits, each of its lanes 8 to 32 neighbouring experts, which stay in
 // registers as whole numbers that order as what is compared does (ranks). The team then meets once for each choice: for
-// the largest rank, of which the lowest lane is the right one, and the lane that had it looks for its next. Logits of
-// 16 bits carry their expert in the low bits of the rank, so that no two are equal and the maximum says all.
+// the largest rank, of which the lowest lane is the right one. Logits of 16 bits carry their expert in the low bits of
+// the rank, so that no two are equal and the maximum says all; the next one of a lane is the largest below it. Other
+// ranks are sorted by each lane, which moves up after a choice of its own, and experts are looked up in the end.
 //
 // Scores that are compared are made in fp64, which an H100 does at half the rate of fp32: e^x by a polynomial of degree
 // 10 (relative error below 2^-51), 1 / (1 + e^-x) by two steps of Newton's method, and one rounding to fp32. Nothing
 // else is in fp64: weights are made in fp32, from the logits of the chosen experts. Bound by instructions; the choice
-// takes about 25 (logits of 16 bits) to 50 of them per chosen expert and row, fp64 about 30 for each 32 scores.
+// takes about 16 of them per chosen expert and row, fp64 about 30 for each 32 scores.
 //
 // Above 1024 experts, and with groups that no lane or power of two of lanes holds, a warp keeps the ranks of its row in
 // shared memory and reads all of them for each choice, several times slower.
@@ -151,6 +152,7 @@ constexpr bool kGeneral = RIDGE_GENERAL != 0;
 constexpr u32 kLanes = RIDGE_LANES, kPerLane = RIDGE_PER_LANE, kSlots = RIDGE_SLOTS, kThreads = RIDGE_THREADS;
 constexpr bool kGrouped = RIDGE_GROUPED != 0;  // there are groups whose experts cannot be chosen
 constexpr u32 kSpan = RIDGE_SPAN;              // lanes of a group
+constexpr u32 kSorted = kPerLane > 16 ? 32 : kPerLane > 8 ? 16 : kPerLane > 4 ? 8 : kPerLane > 2 ? 4 : kPerLane;
 constexpr u32 kAllLanes = ~0u;
 
 // ---- Ranks: whole numbers in the order of what is compared
@@ -158,13 +160,14 @@ constexpr u32 kAllLanes = ~0u;
 // Below the rank of -infinity: what cannot be chosen (any more), and a NaN. The low 13 bits of the rank of a logit of
 // 16 bits are the same for all of a sign, and free for its expert.
 constexpr u32 kGone = 0, kExpertBits = 13, kExpertMask = (1u << kExpertBits) - 1, kNanRank = 1u << kExpertBits;
+constexpr u32 kAboveInfinity = 0xFFC00000u;  // a NaN has at least this before it is told apart
 
 __device__ __forceinline__ bool is_nan(float x) { return x != x; }
-__device__ __forceinline__ u32 rank_of(float key) {
-  if (is_nan(key)) return kNanRank;
+__device__ __forceinline__ u32 rank_of_number(float key) {
   const u32 bits = __float_as_uint(key + 0.0f);  // -0 is 0
-  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
+  return bits ^ (static_cast<u32>(static_cast<i32>(bits) >> 31) | 0x80000000u);
 }
+__device__ __forceinline__ u32 rank_of(float key) { return is_nan(key) ? kNanRank : rank_of_number(key); }
 // A NaN counts as -infinity.
 __device__ __forceinline__ float number_of(u32 rank) {
   if (rank <= kNanRank) return minus_infinity();
@@ -256,13 +259,14 @@ __device__ __forceinline__ float sigmoid(float x) {
   return x < 0.0f ? power * share : share;
 }
 
-// What the softmax of a row is made with. `none`: it is NaN by its formula.
+// What the softmax of a row is made with. The sum is NaN where the formula has that: of a NaN, of +infinity and of
+// nothing but -infinity.
 struct Softmax {
   float most = minus_infinity(), sum = 0.0f;
-  bool none = false;
 
-  __device__ __forceinline__ float operator()(float x) const { return none ? not_a_number() : expf(x - most) / sum; }
+  __device__ __forceinline__ float operator()(float x) const { return expf(x - most) / sum; }
 };
+__device__ __forceinline__ bool is_finite(float x) { return fabsf(x) <= 3.402823466e38f; }
 
 // ---- Results
 
@@ -290,11 +294,9 @@ __device__ __forceinline__ void write_choices(const RouteParameters& p, const Te
   Softmax softmax = of_all;
   if (p.top_first != 0 && p.sigmoid == 0) {
     float most = minus_infinity(), sum = 0.0f;
-    bool any_nan = false;
 #pragma unroll
-    for (u32 s = 0; s < kSlots; ++s) most = fmaxf(most, x[s]), any_nan = any_nan || is_nan(x[s]);
+    for (u32 s = 0; s < kSlots; ++s) most = fmaxf(most, x[s]);
     softmax.most = Team::over(most, [](float a, float b) { return fmaxf(a, b); });
-    softmax.none = team.votes(any_nan) != 0 || !(fabsf(softmax.most) <= 3.402823466e38f);
 #pragma unroll
     for (u32 s = 0; s < kSlots; ++s) sum += has(s) ? expf(x[s] - softmax.most) : 0.0f;
     softmax.sum = Team::sum(sum);
@@ -371,7 +373,7 @@ struct Row {
         sum += power[i];
       }
       sum = Team::sum(sum);
-      softmax.sum = static_cast<float>(sum);
+      softmax.sum = any_nan(team) || !is_finite(softmax.most) ? not_a_number() : static_cast<float>(sum);
       const double share = reciprocal_of(sum);
 #pragma unroll
       for (u32 i = 0; i < kPerLane; ++i) score[i] = static_cast<float>(power[i] * share);
@@ -395,17 +397,37 @@ struct Row {
 #pragma unroll
       for (u32 i = 0; i < kPerLane; ++i) bias[i] = has(i) ? p.bias[begin + i] : 0.0f;
     }
+    u32 largest = kGone;
 #pragma unroll
     for (u32 i = 0; i < kPerLane; ++i) {
       u32 one = 0;
       if constexpr (kBias) {
-        one = rank_of(__fadd_rn(key(i), bias[i]));
+        one = rank_of_number(__fadd_rn(key(i), bias[i]));
       } else {
-        one = rank_of(key(i));
+        one = rank_of_number(key(i));
       }
       if constexpr (kKeys == Keys::kPacked) one = (one & ~kExpertMask) | (kExpertMask - (begin + i));
       rank[i] = has(i) ? one : kGone;
+      largest = max(largest, rank[i]);
     }
+    if (largest < kAboveInfinity) return;
+#pragma unroll
+    for (u32 i = 0; i < kPerLane; ++i) {
+      const u32 none = kKeys == Keys::kPacked ? kNanRank | (rank[i] & kExpertMask) : kNanRank;
+      rank[i] = rank[i] >= kAboveInfinity ? none : rank[i];
+    }
+  }
+  // The largest logit, of ranks of logits.
+  __device__ __forceinline__ float most_ranked() const {
+    u32 largest = kGone;
+#pragma unroll
+    for (u32 i = 0; i < kPerLane; ++i) largest = max(largest, rank[i]);
+    largest = Team::largest(largest);
+    if constexpr (kKeys == Keys::kPacked) {
+      largest = (largest >> 31) != 0 ? largest & ~kExpertMask : largest | kExpertMask;
+      if (largest < kNanRank + kNanRank) return minus_infinity();  // nothing but NaN
+    }
+    return number_of(largest);
   }
 
   // Takes experts out of the choice whose groups are not among the best.
@@ -451,24 +473,60 @@ struct Row {
         best = least < found ? found - 1 - least : kGone;
       }
     } else {
-      u32 best = kGone, at = 0;  // of this lane: the first of its largest ranks
-      const auto look = [&] {
-        best = kGone;
+      choose_sorted(p, team, chosen);
+    }
+  }
+
+  __device__ __forceinline__ void choose_sorted(const RouteParameters& p, const Team& team, Chosen& chosen) const {
+    u32 sorted[kSorted];
 #pragma unroll
-        for (u32 i = 0; i < kPerLane; ++i) best = max(best, rank[i]);
+    for (u32 i = 0; i < kSorted; ++i) sorted[i] = i < kPerLane ? rank[i] : kGone;
 #pragma unroll
-        for (u32 i = kPerLane; i-- > 0;) at = rank[i] == best ? i : at;
-      };
-      look();
-      for (u32 k = 0; k < p.top; ++k) {
-        const u32 found = Team::largest(best);
-        const u32 winner = static_cast<u32>(__ffs(static_cast<int>(team.votes(best == found)))) - 1;
-        chosen.keep(team, k, winner * kPerLane + team.from(at, winner));
-        const u32 gone = team.lane == winner ? at : kPerLane;
+    for (u32 size = 2; size <= kSorted; size *= 2) {
 #pragma unroll
-        for (u32 i = 0; i < kPerLane; ++i) rank[i] = i == gone ? kGone : rank[i];
-        look();
+      for (u32 step = size / 2; step > 0; step /= 2) {
+#pragma unroll
+        for (u32 i = 0; i < kSorted; ++i) {
+          if ((i & step) != 0) continue;
+          const u32 a = sorted[i], b = sorted[i + step];
+          const bool falls = (i & size) == 0;
+          sorted[i] = falls ? max(a, b) : min(a, b);
+          sorted[i + step] = falls ? min(a, b) : max(a, b);
+        }
       }
+    }
+    // Of each choice the rank, the lane, and how many of that lane had the same rank before.
+    u32 rank_of_choice[kSlots], lane_of_choice[kSlots], again_of_choice[kSlots];
+#pragma unroll
+    for (u32 s = 0; s < kSlots; ++s) rank_of_choice[s] = kGone, lane_of_choice[s] = again_of_choice[s] = 0;
+    u32 last = kGone, last_winner = kLanes, again = 0;
+    for (u32 k = 0; k < p.top; ++k) {
+      const u32 found = Team::largest(sorted[0]);
+      const u32 winner = static_cast<u32>(__ffs(static_cast<int>(team.votes(sorted[0] == found)))) - 1;
+      again = found == last && winner == last_winner ? again + 1 : 0;
+      last = found, last_winner = winner;
+#pragma unroll
+      for (u32 s = 0; s < kSlots; ++s) {
+        if (k != s * kLanes + team.lane) continue;
+        rank_of_choice[s] = found, lane_of_choice[s] = winner, again_of_choice[s] = again;
+      }
+      const bool mine = team.lane == winner;
+#pragma unroll
+      for (u32 i = 0; i < kSorted; ++i) {
+        const u32 next = i + 1 < kSorted ? sorted[i + 1] : kGone;
+        sorted[i] = mine ? next : sorted[i];
+      }
+    }
+#pragma unroll
+    for (u32 s = 0; s < kSlots; ++s) {
+      u32 at = 0, left = again_of_choice[s] + 1;
+#pragma unroll
+      for (u32 i = 0; i < kPerLane; ++i) {
+        const bool same = team.from(rank[i], lane_of_choice[s]) == rank_of_choice[s];
+        left -= same ? 1 : 0;
+        at = same && left == 0 ? i : at;
+      }
+      chosen.expert[s] = lane_of_choice[s] * kPerLane + at;
     }
   }
 };
@@ -482,20 +540,18 @@ __device__ __forceinline__ void in_registers(const RouteParameters& p) {
   r.load(p, team, p.logits + row * p.logits_pitch);
   Softmax softmax;
   const bool of_all = p.sigmoid == 0 && p.top_first == 0;
-  if (of_all) {
-    softmax.most = r.most(team);
-    softmax.none = r.any_nan(team) || !(fabsf(softmax.most) <= 3.402823466e38f);
-  }
   if constexpr (kKeys == Keys::kScores) {
+    if (of_all) softmax.most = r.most(team);
     r.rank_scores(p, team, softmax);
   } else {
+    r.set_ranks(p, team, [&](u32 i) { return r.x[i]; });
     if (of_all) {
+      softmax.most = r.most_ranked();
       float sum = 0.0f;
 #pragma unroll
-      for (u32 i = 0; i < kPerLane; ++i) sum += expf(r.x[i] - softmax.most);
+      for (u32 i = 0; i < kPerLane; ++i) sum += exp2_approx((r.x[i] - softmax.most) * 1.44269504f);
       softmax.sum = Team::sum(sum);
     }
-    r.set_ranks(p, team, [&](u32 i) { return r.x[i]; });
   }
   if constexpr (kGrouped) r.close_groups(p, team);
   Chosen chosen;
@@ -555,13 +611,12 @@ __device__ __forceinline__ void in_shared_memory(const RouteParameters& p, u32* 
       any_nan = any_nan || is_nan(x);
     }
     softmax.most = number_of(Team::largest(rank_of(most)));
-    softmax.none = team.votes(any_nan) != 0 || !(fabsf(softmax.most) <= 3.402823466e38f);
     double sum = 0.0;
     for (u32 e = threadIdx.x; e < p.count; e += kWarpThreads) {
       sum += exact_power(load_number<kType>(logits, e), softmax.most);
     }
     sum = Team::sum(sum);
-    softmax.sum = static_cast<float>(sum);
+    softmax.sum = team.votes(any_nan) != 0 || !is_finite(softmax.most) ? not_a_number() : static_cast<float>(sum);
     share = reciprocal_of(sum);
   }
   for (u32 e = threadIdx.x; e < p.count; e += kWarpThreads) {

@@ -87,12 +87,18 @@ struct AddedSlabs {
     return slab * kPerSlab <= kCount - kPerSlab ? slab * kPerSlab : kCount - kPerSlab;
   }
 
-  // Before a tile's store: asks for its first slabs. `n`, `m`: column and row in C of the warp's first accumulator. All
-  // stores of the tile before must have left the buffers.
+  // Before a tile's store: asks for its first slabs, and has L2 ask for the others. `n`, `m`: column and row in C of
+  // the warp's first accumulator. Waits until the stores of the tile before have left the buffers.
   __device__ __forceinline__ void begin(i32 n, i32 m) {
     if (lane == 0) wait_stores_read<0>();
 #pragma unroll
-    for (int i = 0; i < kBuffers; ++i) ask(i, n, m);
+    for (int i = 0; i < kInTile; ++i) {
+      if (i < kBuffers) {
+        ask(i, n, m);
+      } else if (lane == 0) {
+        prefetch_box(source, column(i, n), row(i, m));
+      }
+    }
   }
 
   // Accumulators of 64 rows. `finish(i)` as in store_warp_tile.
@@ -123,12 +129,13 @@ struct AddedSlabs {
   }
 
  private:
+  static __device__ __forceinline__ i32 column(int index, i32 n) { return n + 2 * first(index % kInRow); }
+  static __device__ __forceinline__ i32 row(int index, i32 m) { return m + index / kInRow * 64; }
   __device__ __forceinline__ void ask(int index, i32 n, i32 m) {
     if (lane == 0) {
       const u32 barrier = barriers + asked.stage * kBarrierBytes;
       barrier_arrive_expect_bytes(barrier, kSlabBytes);
-      load_box(buffers + asked.stage * kSlabBytes, source, barrier, n + 2 * first(index % kInRow),
-               m + index / kInRow * 64);
+      load_box(buffers + asked.stage * kSlabBytes, source, barrier, column(index, n), row(index, m));
     }
     asked.advance();
   }

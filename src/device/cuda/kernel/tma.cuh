@@ -28,6 +28,13 @@ __device__ __forceinline__ void load_box(u32 destination, const TensorMap& map, 
       : "memory");
 }
 
+// Into L2 alone, for a load that comes later.
+__device__ __forceinline__ void prefetch_box(const TensorMap& map, i32 x, i32 y) {
+  asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global [%0, {%1, %2}];" ::"l"(reinterpret_cast<u64>(&map)), "r"(x),
+               "r"(y)
+               : "memory");
+}
+
 // One read of L2 lands in every block named by the mask, at the same shared offset, and signals the barrier at the same
 // offset in each. This is the only way below one L2 read per block and tile.
 __device__ __forceinline__ void load_box_multicast(u32 destination, const TensorMap& map, u32 barrier, i32 x, i32 y,

@@ -46,6 +46,11 @@ struct AttentionBackwardView {
   DocumentKeys* key_tiles;
   DocumentQueries* query_blocks;
   u32 dim, value_dim;  // columns of Q and K, and of V and O, with RIDGE_CLIPPED
+  const float* sinks;  // [heads] and their gradients, with RIDGE_SINKS, as what follows
+  float* d_sinks;
+  float* sink_sums;                // [heads, q_blocks], workspace: what the rows of a block have for the gradient
+  float power_of_score, cap_log2;  // with RIDGE_SOFTCAP: 2 log2(e) times the scale over the cap; the cap times log2(e)
+  const float* alibi_slopes;       // [heads], with RIDGE_ALIBI
 };
 
 namespace {
@@ -174,16 +179,24 @@ struct Walk {
   }
 };
 
-// Scores S^T of pairs that do not see each other become -infinity. A warpgroup has 64 of the block's keys, and a thread
-// what an accumulator of one has.
+// The first key of a thread, of which a warpgroup has 64 of the block's. A packed block counts its keys from its own
+// first one, which takes fewer registers.
+__device__ __forceinline__ i32 own_key(const Walk& walk, u32 warpgroup, u32 warp_in_group, u32 lane) {
+  const u32 first = Config::kPacked ? 0 : walk.tile * Config::kBlockN;
+  return static_cast<i32>(first + warpgroup * 64 + warp_in_group * 16 + lane / 4);
+}
+// From a key to the query that has it at its place.
+__device__ __forceinline__ i32 ahead_of(const AttentionBackwardView& view, const Walk& walk) {
+  return Config::kPacked ? walk.own_place : static_cast<i32>(view.q_len) - static_cast<i32>(view.k_len);
+}
+
+// Scores S^T of pairs that do not see each other become -infinity. A thread has what an accumulator has of its
+// warpgroup's keys.
 template <int kScores>
 __device__ __forceinline__ void mask_scores(float (&s)[kScores], const AttentionBackwardView& view, const Walk& walk,
                                             u32 warpgroup, u32 warp_in_group, u32 lane) {
   using C = Config;
-  // A packed block counts its keys from its own first one, which takes fewer registers.
-  const u32 first = C::kPacked ? 0 : walk.tile * C::kBlockN;
-  const i32 row = static_cast<i32>(first + warpgroup * 64 + warp_in_group * 16 + lane / 4);
-  const i32 ahead = C::kPacked ? walk.own_place : static_cast<i32>(view.q_len) - static_cast<i32>(view.k_len);
+  const i32 row = own_key(walk, warpgroup, warp_in_group, lane), ahead = ahead_of(view, walk);
   const i32 keys = C::kPacked ? walk.own_keys : static_cast<i32>(view.k_len);
   const i32 column = static_cast<i32>(walk.block * C::kBlockM + 2 * (lane % 4));
 #pragma unroll
@@ -204,8 +217,75 @@ __device__ __forceinline__ void mask_scores(float (&s)[kScores], const Attention
   }
 }
 
+// With a softcap scores become tangents, which are scores over the cap.
+template <int kScores>
+__device__ __forceinline__ void cap_scores(float (&s)[kScores], const AttentionBackwardView& view) {
+  if constexpr (Config::kSoftcap) {
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) s[i] = tangent_of_power(s[i] * view.power_of_score);
+  }
+}
+
+// The slope of a head, as powers of two have it.
+__device__ __forceinline__ float slope_of_head(const AttentionBackwardView& view, u32 head) {
+  return __ldg(view.alibi_slopes + head) * kLog2E;
+}
+
+// What slope x distance takes off the powers of a thread's scores, whose keys are key and key + 8, with RIDGE_ALIBI.
+// Where no query sees a key behind its place, the log-sum-exp of a query has the part of the query already, counted
+// from the middle of its block, and what is left is the same for all queries of a key.
+struct Distances {
+  float slope;
+  float of_keys[2];  // that part, or the distance from the thread's first query to the key
+
+  __device__ __forceinline__ void load(const AttentionBackwardView& view, const Walk& walk) {
+    if constexpr (Config::kAlibi) slope = slope_of_head(view, walk.flat_head - walk.batch * view.heads);
+  }
+  __device__ __forceinline__ void set(const AttentionBackwardView& view, const Walk& walk, u32 warpgroup,
+                                      u32 warp_in_group, u32 lane) {
+    if constexpr (Config::kAlibi) {
+      // Opaque, so that nothing made of it is held from step to step.
+      asm volatile("" : "+r"(lane));
+      const i32 within = static_cast<i32>(Config::kBothSides ? 2 * (lane % 4) : Config::kBlockM / 2);
+      const i32 query = static_cast<i32>(walk.block * Config::kBlockM) + within;
+      const i32 place = own_key(walk, warpgroup, warp_in_group, lane) + ahead_of(view, walk);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const float distance = static_cast<float>(query - place - 8 * h);
+        of_keys[h] = Config::kBothSides ? distance : -slope * distance;
+      }
+    }
+  }
+  // The power of a weight: of number `at` of the thread's scores, over the log-sum-exp of its query.
+  [[nodiscard]] __device__ __forceinline__ float power(float score, float to_power, float log_sum, int at) const {
+    const int h = at / 2 % 2, query = at / 4 * 8 + at % 2;
+    if constexpr (!Config::kAlibi) return fmaf(score, to_power, -log_sum);
+    if constexpr (!Config::kBothSides) return fmaf(score, to_power, of_keys[h]) - log_sum;
+    return fmaf(score, to_power, -slope * fabsf(of_keys[h] + static_cast<float>(query))) - log_sum;
+  }
+};
+
 __device__ __forceinline__ u32 pack(float low, float high) {
   return Config::kType == MatrixType::kBf16 ? pack_bf16(low, high) : pack_f16(low, high);
+}
+
+// Tangents of 16 queries become their weights times the slope of the softcap, which dS is made of; P is rounded before.
+template <int kScores>
+__device__ __forceinline__ void weigh_chunk(float (&s)[kScores], int chunk, const float (&log_sums)[4],
+                                            const AttentionBackwardView& view, const Distances& distances,
+                                            u32 (&p)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    float weights[2];
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int at = 8 * chunk + 2 * i + j;
+      float& x = s[at];
+      weights[j] = exp2_approx(distances.power(x, view.cap_log2, log_sums[i / 2 * 2 + j], at));
+      x = weights[j] * slope_at(x);
+    }
+    p[i] = pack(weights[0], weights[1]);
+  }
 }
 
 // A finished gradient of the 64 keys of a warpgroup, over their rows of the tile, which nothing needs any more.
@@ -215,9 +295,10 @@ __device__ __forceinline__ void store_gradient(const float (&d)[kGrads], float f
   using C = Config;
   const u32 tile = tile_address + (warpgroup * 64 + warp_in_group * 16) * kRowBytes;
 #pragma unroll
-  for (u32 panel = 0; panel < kGrads / 32; ++panel) {
+  for (u32 panel = 0; panel < (kGrads + 31) / 32; ++panel) {
 #pragma unroll
     for (u32 pair = 0; pair < 4; ++pair) {
+      if (panel * 32 + pair * 8 >= kGrads) continue;
       const u32 first = panel * 32 + pair * 8;
       u32 packed[4];
 #pragma unroll
@@ -277,6 +358,37 @@ __device__ __forceinline__ float dot(const uint4& x, const uint4& y) {
     sum = fmaf(to_float(a[i] >> 16), to_float(b[i] >> 16), sum);
   }
   return sum;
+}
+
+__device__ __forceinline__ float over_warp_sum(float x) {
+#pragma unroll
+  for (u32 step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  return x;
+}
+
+// What the threads of a block of `ridge_attention_backward_prepare` have for the gradient of their head's sink.
+__device__ __forceinline__ void add_up_sink(const AttentionBackwardView& view, u64 at, float x) {
+  __shared__ float of_warps[kSideThreads / kWarpThreads];
+  x = over_warp_sum(x);
+  if (threadIdx.x % kWarpThreads == 0) of_warps[threadIdx.x / kWarpThreads] = x;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  float sum = of_warps[0];
+#pragma unroll
+  for (u32 warp = 1; warp < kSideThreads / kWarpThreads; ++warp) sum += of_warps[warp];
+  view.sink_sums[at] = sum;
+}
+
+// The gradient of a head's sink, by a warp: always in the same order.
+__device__ __forceinline__ void finish_sink(const AttentionBackwardView& view, u32 head, u32 lane) {
+  const u32 blocks = Config::kPacked ? view.query_blocks[0].first : view.q_blocks;
+  float sum = 0.0f;
+  for (u32 batch = 0; batch < view.batch; ++batch) {
+    const float* const sums = view.sink_sums + (static_cast<u64>(batch) * view.heads + head) * view.q_blocks;
+    for (u32 block = lane; block < blocks; block += kWarpThreads) sum += sums[block];
+  }
+  sum = over_warp_sum(sum);
+  if (lane == 0) view.d_sinks[head] = -sum;
 }
 
 // Lane c of four holds value k of group c afterwards, where it held group k of its own: [k] of lane c and [c] of lane k
@@ -344,6 +456,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::kSideThreads)
   if (C::kOrdered && threadIdx.x < C::kTurns) view.turns[at * C::kTurns + threadIdx.x] = 0;
 
   const u32 lane = threadIdx.x % kLanes;
+  float of_sink = 0.0f;
 #pragma unroll
   for (u32 row = threadIdx.x / kLanes; row < C::kBlockM; row += kSideThreads / kLanes) {
     const u32 query = queries.first + row;
@@ -360,10 +473,19 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::kSideThreads)
         log_sum = view.log_sum_exp[batch * view.sum_batch_stride + head * view.sum_head_stride + query];
       }
       // A row that sees no key, and one past the end, weighs every key with zero.
-      view.scaled_log_sum[at * C::kBlockM + factor_place(row)] = log_sum == -kInfinity ? kInfinity : log_sum * kLog2E;
+      float scaled = log_sum == -kInfinity ? kInfinity : log_sum * kLog2E;
+      if constexpr (C::kAlibi && !C::kBothSides) {
+        const float of_query = static_cast<float>(row) - C::kBlockM / 2;
+        if (log_sum != -kInfinity) scaled = fmaf(slope_of_head(view, head), of_query, scaled);
+      }
+      view.scaled_log_sum[at * C::kBlockM + factor_place(row)] = scaled;
       view.delta[at * C::kBlockM + factor_place(row)] = sum;
+      if constexpr (C::kSinks) {
+        if (log_sum != -kInfinity) of_sink = fmaf(exp2_approx((view.sinks[head] - log_sum) * kLog2E), sum, of_sink);
+      }
     }
   }
+  if constexpr (C::kSinks) add_up_sink(view, at, of_sink);
 }
 
 // A block per block of queries and head: dQ from the order of the accumulators to rows, scaled and rounded.
@@ -374,6 +496,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::kFinishThreads)
   const u32 block = blockIdx.x, flat_head = blockIdx.y;
   const u32 batch = flat_head / view.heads, head = flat_head - batch * view.heads;
   if (C::kPacked && block >= view.query_blocks[0].first) return;
+  if (C::kSinks && block == 0 && batch == 0 && threadIdx.x < kWarpThreads) finish_sink(view, head, threadIdx.x);
   const DocumentQueries queries = queries_of(view, block);
   const u32 part = threadIdx.x / kWarpgroupThreads, thread = threadIdx.x % kWarpgroupThreads, lane = threadIdx.x % 32;
   const u64 at = (static_cast<u64>(flat_head) * view.q_blocks + block) * C::kParts + part;

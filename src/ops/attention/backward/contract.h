@@ -34,8 +34,8 @@
 // Same bits On a CPU always, whatever the number of threads; on a GPU always of dk, dv and dsink, of dq with
 //           `deterministic`.
 // Cost      2 (3 dim + 2 v_dim) FLOP per pair of a query and a key it sees, per head; traffic: every operand once.
-//           Scratch memory on a GPU: 4 dim + 8 bytes per query and query head, dim rounded up to 64, 128, 192
-//           or 256.
+//           Scratch memory on a GPU: 4 dim + 8 bytes per query and query head, dim rounded up to 64 (with a softcap
+//           to 128), 128, 192 or 256.
 // Streams   As gemm's.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, with the values.
 //

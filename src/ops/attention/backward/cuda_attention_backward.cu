@@ -16,8 +16,12 @@
 // their queries into steps, none of which is of two documents; what leaves is stored row by row where a block ends
 // behind its document.
 //
-// Heads of fewer than RIDGE_HEAD_DIM columns (RIDGE_CLIPPED) cost what those of RIDGE_HEAD_DIM cost: the copy engine
-// fills the columns that they lack with zeros and stores none of them.
+// Of heads of fewer than RIDGE_HEAD_DIM columns (RIDGE_CLIPPED) the copy engine fills the columns that they lack with
+// zeros and stores none of them; products take RIDGE_COLUMNS (64, 96, or all), but for dQ, which takes all.
+//
+// With RIDGE_SOFTCAP scores become tangents before they are masked, and P takes their slope with it to dS. With
+// RIDGE_SINKS the launch before adds up what its rows have for the gradient of their head's sink, and the launch behind
+// those sums, each in a fixed order. With RIDGE_ALIBI powers of weights have slope x distance off.
 //
 // Entry points: with RIDGE_PACKED `ridge_attention_backward_documents`, `ridge_attention_backward_prepare`,
 // `ridge_attention_backward`, `ridge_attention_backward_finish`, in this order on one stream.
@@ -31,11 +35,16 @@ max_registers = 168
 RIDGE_TYPE = { value = "dtype", names = ["kBf16", "kF16"] }
 RIDGE_HEAD_DIM = { value = "head_dim" }
 RIDGE_CLIPPED = { value = "min(dim, v_dim) < head_dim" }
+RIDGE_COLUMNS = { value = "columns" }
 RIDGE_BLOCK_M = { value = "block_m" }
 RIDGE_CAUSAL = { value = "window ? 0 : mask" }
 RIDGE_WINDOW = { value = "window" }
 RIDGE_PACKED = { value = "packed" }
 RIDGE_ORDERED = { value = "deterministic" }
+RIDGE_SINKS = { value = "sinks" }
+RIDGE_SOFTCAP = { value = "softcap" }
+# 1: no query sees a key behind its place.
+RIDGE_ALIBI = { value = "alibi == 0 ? 0 : mask ? 1 : 2" }
 [configs]
 default = { }
 [variants]
@@ -63,12 +72,35 @@ d64_v128_bf16_causal = { case = "attention_backward dim=64 v_dim=128 dtype=bf16 
 d40_bf16_causal = { case = "attention_backward dim=40 dtype=bf16 mask=causal" }
 d40_bf16_window = { case = "attention_backward dim=40 dtype=bf16 mask=causal keys_left=65" }
 d40_bf16_packed = { case = "attention_backward dim=40 dtype=bf16 mask=causal documents=4" }
+d64_bf16_causal_sinks = { case = "attention_backward dim=64 dtype=bf16 mask=causal sinks=1" }
+d64_bf16_window_sinks_ordered = { case = "attention_backward dim=64 dtype=bf16 mask=causal keys_left=65 deterministic=1 sinks=1" }
+d64_bf16_packed_sinks = { case = "attention_backward dim=64 dtype=bf16 mask=causal keys_left=65 documents=4 sinks=1" }
+d128_f16_full_sinks = { case = "attention_backward dim=128 dtype=f16 mask=full sinks=1" }
+d128_bf16_causal_softcap = { case = "attention_backward dim=128 dtype=bf16 mask=causal softcap=1" }
+d128_bf16_window_softcap = { case = "attention_backward dim=128 dtype=bf16 mask=causal keys_left=65 softcap=1" }
+d128_bf16_packed_softcap_ordered = { case = "attention_backward dim=128 dtype=bf16 mask=causal documents=4 deterministic=1 softcap=1" }
+d96_f16_full_softcap_sinks = { case = "attention_backward dim=96 dtype=f16 mask=full softcap=1 sinks=1" }
+d64_bf16_causal_softcap = { case = "attention_backward dim=64 dtype=bf16 mask=causal softcap=1" }
+d64_bf16_causal_alibi = { case = "attention_backward dim=64 dtype=bf16 mask=causal alibi=1" }
+d64_bf16_full_alibi_ordered = { case = "attention_backward dim=64 dtype=bf16 mask=full deterministic=1 alibi=1" }
+d64_bf16_packed_alibi_sinks = { case = "attention_backward dim=64 dtype=bf16 mask=causal documents=4 sinks=1 alibi=1" }
+d96_bf16_window_alibi = { case = "attention_backward dim=96 dtype=bf16 mask=causal keys_left=65 alibi=1" }
+d128_bf16_causal_alibi = { case = "attention_backward dim=128 dtype=bf16 mask=causal alibi=1" }
+d128_bf16_causal_alibi_ordered = { case = "attention_backward dim=128 dtype=bf16 mask=causal deterministic=1 alibi=1" }
+d128_bf16_full_alibi = { case = "attention_backward dim=128 dtype=bf16 mask=full alibi=1" }
+d128_f16_packed_alibi = { case = "attention_backward dim=128 dtype=f16 documents=4 alibi=1" }
+d128_bf16_window_alibi_softcap = { case = "attention_backward dim=128 dtype=bf16 mask=causal keys_left=65 softcap=1 alibi=1" }
 */
 /* ridge-launch
-# The head that a build is made for; what a smaller one lacks is read as zeros and not written.
+# The head that a build is made for; what a smaller one lacks is read as zeros and not written. Steps of 128 queries
+# have no registers for a softcap.
 [[value]]
 name = "head_dim"
-expression = "max(dim, v_dim) <= 64 ? 64 : 128"
+expression = "max(dim, v_dim) <= 64 && softcap == 0 ? 64 : 128"
+# Those of it that products take, but for dQ.
+[[value]]
+name = "columns"
+expression = "max(dim, v_dim) <= 64 ? 64 : max(dim, v_dim) <= 96 ? 96 : 128"
 [[value]]
 name = "block_m"
 expression = "head_dim == 64 ? 128 : 64"
@@ -108,14 +140,8 @@ reason = "queries, keys and tiles are counted in 32 bits"
 expression = "window == 0 || max(q_len, k_len) <= 268435456"
 reason = "the ends of a window are counted in 32 bits"
 [[needs]]
-expression = "sinks == 0"
-reason = "the kernel has no build with sinks"
-[[needs]]
-expression = "softcap == 0"
-reason = "the kernel has no build with a softcap"
-[[needs]]
-expression = "alibi == 0"
-reason = "the kernel has no build with slopes"
+expression = "sinks == 0 || heads_total > 0"
+reason = "the gradients of sinks are written by blocks of queries, and there is none"
 [[needs]]
 expression = "min(q_align, k_align, v_align, o_align, d_o_align, d_q_align, d_k_align, d_v_align) >= 16"
 reason = "the copy engine needs rows that start on 16 bytes"
@@ -137,6 +163,9 @@ bytes = "packed ? 32 * (tiles + 1) : 0"
 [[workspace]]
 name = "query_blocks"
 bytes = "packed ? 8 * (q_blocks + 1) : 0"
+[[workspace]]
+name = "sink_sums"
+bytes = "sinks ? 4 * pairs : 0"
 [[tensor_map]]
 name = "map_q"
 operand = "q"
@@ -193,6 +222,11 @@ members = [
   { operand = "d_v" }, { i64 = "d_v_stride0" }, { i64 = "d_v_stride2" }, { i64 = "d_v_stride1" },
   { workspace = "key_tiles" }, { workspace = "query_blocks" },
   { u32 = "dim" }, { u32 = "v_dim" },
+  { operand = "sinks", when = "sinks" }, { operand = "d_sinks", when = "sinks" }, { workspace = "sink_sums" },
+  # Caps so small that the first is no number of fp32, or so large that the second is none, have the largest.
+  { f32 = "min(2.8853900817779268 * scale / cap, 3.4028234663852886e38)", when = "softcap" },
+  { f32 = "min(1.4426950408889634 * cap, 3.4028234663852886e38)", when = "softcap" },
+  { operand = "alibi_slopes", when = "alibi" },
 ]
 [[kernel]]
 symbol = "ridge_attention_backward_documents"
@@ -234,6 +268,7 @@ args = [{ struct = "view" }]
 #include "../../../device/cuda/kernel/tma.cuh"
 #include "../../../device/cuda/kernel/wgmma.cuh"
 #include "../documents.cuh"
+#include "../softcap.cuh"
 #include "../spans.cuh"
 
 #ifndef RIDGE_PRODUCER_REGISTERS
@@ -254,7 +289,12 @@ struct Config {
   static constexpr bool kWindow = RIDGE_WINDOW != 0;
   static constexpr bool kPacked = RIDGE_PACKED != 0;
   static constexpr bool kOrdered = RIDGE_ORDERED != 0;
+  static constexpr bool kSinks = RIDGE_SINKS != 0;
+  static constexpr bool kSoftcap = RIDGE_SOFTCAP != 0;
+  static constexpr bool kAlibi = RIDGE_ALIBI != 0;
+  static constexpr bool kBothSides = RIDGE_ALIBI == 2;  // queries see keys before and behind their places
   static constexpr bool kClipped = RIDGE_CLIPPED != 0;  // heads are smaller than kHeadDim
+  static constexpr u32 kColumns = RIDGE_COLUMNS;        // of kHeadDim that may be other than zero
   // Where a step has 64 queries, dV is issued before dS is computed and runs under it; for 128 the registers do not do.
   static constexpr bool kEarlyValues = RIDGE_BLOCK_M == 64;
   static constexpr u32 kStages = 2;  // of Q, of dO, and of dS, so that a step's number says where everything lies
@@ -281,6 +321,7 @@ struct Config {
 
   static_assert(kHeadDim * kBlockM == 128 * 64, "dQ of a block of queries is two parts of 64 x 64");
   static_assert(kWindow || !kPacked, "documents have the masks of a window");
+  static_assert(kEarlyValues || !kSoftcap, "P is rounded before it takes the slope of the softcap");
 };
 
 struct SharedLayout {
@@ -412,10 +453,10 @@ __device__ __forceinline__ void add_parts(const AttentionBackwardView& view, u32
 struct Consumer {
   using C = Config;
   using ScoreMma = Wgmma<C::kBlockM, C::kType, C::kType, Major::kK, Major::kK>;      // S^T = K Q^T, dP^T = V dO^T
-  using KeyGradMma = Wgmma<C::kHeadDim, C::kType, C::kType, Major::kK, Major::kMn>;  // dV += P^T dO, dK += dS^T Q
+  using KeyGradMma = Wgmma<C::kColumns, C::kType, C::kType, Major::kK, Major::kMn>;  // dV += P^T dO, dK += dS^T Q
   using QueryGradMma = Wgmma<64, C::kType, C::kType, Major::kMn, Major::kMn>;        // dQ = dS K
   static constexpr int kScores = C::kBlockM / 2;
-  static constexpr int kGrads = C::kHeadDim / 2;
+  static constexpr int kGrads = C::kColumns / 2;
   static constexpr int kChunks = C::kBlockM / 16;
   static constexpr int kFactors = 4;  // chunks whose factors are in registers
 
@@ -429,6 +470,7 @@ struct Consumer {
   float dv[kGrads];
   float dq[32];
   float factors[kFactors][4];
+  Distances distances;
   u32 p[kChunks][4];
   u32 ds[kChunks][4];
 
@@ -442,6 +484,7 @@ struct Consumer {
     for (u32 panel = 0; panel < C::kPanels; ++panel) {
 #pragma unroll
       for (u32 step = 0; step < kRowBytes / kWgmmaStepBytes; ++step) {
+        if (panel * 64 + step * 16 >= C::kColumns) continue;
         ScoreMma::mma(d, k + panel * (C::kKeyPanelBytes >> 4) + step * kDescriptorStep<Major::kK>,
                       q + panel * (C::kQueryPanelBytes >> 4) + step * kDescriptorStep<Major::kK>,
                       panel != 0 || step != 0);
@@ -508,12 +551,17 @@ struct Consumer {
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       if (kChunks > kFactors && chunk == kFactors) load_factors<kFactors, kChunks>(SharedLayout::kLogSums);
+      if constexpr (C::kSoftcap) {
+        weigh_chunk(s, chunk, factors[chunk % kFactors], view, distances, p[chunk]);
+      } else {
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        float& score = s[8 * chunk + i];
-        score = exp2_approx(fmaf(score, view.scale_log2, -factors[chunk % kFactors][i / 4 * 2 + i % 2]));
+        for (int i = 0; i < 8; ++i) {
+          float& score = s[8 * chunk + i];
+          const float log_sum = factors[chunk % kFactors][i / 4 * 2 + i % 2];
+          score = exp2_approx(distances.power(score, view.scale_log2, log_sum, 8 * chunk + i));
+        }
+        if constexpr (C::kEarlyValues) pack_weights(chunk);
       }
-      if constexpr (C::kEarlyValues) pack_weights(chunk);
     }
   }
 
@@ -584,11 +632,14 @@ struct Consumer {
       barrier_wait(query_ring().full(stage(step)), parity(step));
       barrier_wait(grad_ring().full(stage(step)), parity(step));
       load_factors<0, kFactors>(SharedLayout::kLogSums);
+      distances.load(view, walk);
       issue_scores(s, SharedLayout::kKeys, queries(step));
       issue_scores(dp, SharedLayout::kValues, grads(step));
       wgmma_wait<1>();
       keep_in_registers(s);
+      cap_scores(s, view);
       if (walk.masked()) mask_scores(s, view, walk, warpgroup, warp_in_group, lane);
+      distances.set(view, walk, warpgroup, warp_in_group, lane);
       weights();
       load_factors<0, kFactors>(SharedLayout::kDeltas);
       await_score_stage();

@@ -7,16 +7,17 @@
 // computes dQ = dS K. Two keep the gradients: of 128 keys each those of 64 (RIDGE_BLOCK_N 128, dims 192 and 128), or of
 // 64 keys one dV and one dK (RIDGE_BLOCK_N 64, dims 192 and 256). Nothing is computed twice, and while the first one
 // works on weights the matrix unit has the products of the other two. dQ leaves in parts of 64 x 64, by a bulk add into
-// fp32 memory.
+// fp32 memory, which takes longer than the products of dQ: with 64 keys the last two parts leave during the next step.
 //
-// Registers a thread, 512 in all for the four warpgroups of a block: 24 the copying warps; scores, dP and two parts of
-// dQ in turns 64, and 104 or 168 in all; dK and dV 160 or 128, and 192 or 160 in all. Shared memory, KiB (dims 192/128
-// and 256): K 48, 32; V 32, 32; two stages of Q 48, 64 and of dO 32, 64; P 16, 8; dS 16, 8; parts of dQ 32, 16: 224
-// both.
+// Registers a thread, 512 in all for the four warpgroups of a block: 24 the copying warps; scores and dP 64, over which
+// dQ is made (128 keys) or beside which two parts of it wait (64 keys), 104 or 168 in all; dK and dV 160 (128 keys), or
+// 128 for the one of 256 columns, 192 or 160 in all. Shared memory, KiB (dims 192/128 and 256): K 48, 32; V 32, 32; two
+// stages of Q 48, 64 and of dO 32, 64; P 16, 8; dS 16, 8; parts of dQ 32, 16: 224 both.
 //
 // Heads of fewer columns cost what those of a build cost: the copy engine fills the columns that they lack with zeros
 // and stores none of them. Made for a thousand tokens and more; equal bits over runs with RIDGE_ORDERED, windows
-// (RIDGE_WINDOW) and documents (RIDGE_PACKED) as in cuda_attention_backward.cu.
+// (RIDGE_WINDOW), documents (RIDGE_PACKED), sinks (RIDGE_SINKS), a softcap (RIDGE_SOFTCAP) and slopes (RIDGE_ALIBI) as
+// in cuda_attention_backward.cu.
 //
 // Entry points: with RIDGE_PACKED `ridge_attention_backward_documents`, `ridge_attention_backward_prepare`,
 // `ridge_attention_backward`, `ridge_attention_backward_finish`, in this order on one stream.
@@ -35,6 +36,10 @@ RIDGE_CAUSAL = { value = "window ? 0 : mask" }
 RIDGE_WINDOW = { value = "window" }
 RIDGE_PACKED = { value = "packed" }
 RIDGE_ORDERED = { value = "deterministic" }
+RIDGE_SINKS = { value = "sinks" }
+RIDGE_SOFTCAP = { value = "softcap" }
+# 1: no query sees a key behind its place.
+RIDGE_ALIBI = { value = "alibi == 0 ? 0 : mask ? 1 : 2" }
 [configs]
 default = { }
 [variants]
@@ -56,12 +61,25 @@ d192_v128_bf16_window_ordered = { case = "attention_backward dim=192 v_dim=128 d
 d192_v128_bf16_packed = { case = "attention_backward dim=192 v_dim=128 dtype=bf16 mask=causal documents=4" }
 d192_v128_bf16_packed_ordered = { case = "attention_backward dim=192 v_dim=128 dtype=bf16 mask=causal documents=4 deterministic=1" }
 d192_v128_f16_causal = { case = "attention_backward dim=192 v_dim=128 dtype=f16 mask=causal" }
+d256_bf16_causal_softcap = { case = "attention_backward dim=256 dtype=bf16 mask=causal softcap=1" }
+d256_bf16_window_softcap_ordered = { case = "attention_backward dim=256 dtype=bf16 mask=causal keys_left=65 deterministic=1 softcap=1" }
+d256_f16_packed_softcap_sinks = { case = "attention_backward dim=256 dtype=f16 documents=4 softcap=1 sinks=1" }
+d192_bf16_causal_softcap = { case = "attention_backward dim=192 dtype=bf16 mask=causal softcap=1" }
+d192_v128_bf16_causal_softcap = { case = "attention_backward dim=192 v_dim=128 dtype=bf16 mask=causal softcap=1" }
+d192_v128_bf16_packed_sinks = { case = "attention_backward dim=192 v_dim=128 dtype=bf16 mask=causal documents=4 sinks=1" }
+d192_v128_bf16_causal_alibi = { case = "attention_backward dim=192 v_dim=128 dtype=bf16 mask=causal alibi=1" }
+d192_v128_bf16_full_alibi = { case = "attention_backward dim=192 v_dim=128 dtype=bf16 mask=full alibi=1" }
+d192_v128_bf16_packed_alibi_ordered = { case = "attention_backward dim=192 v_dim=128 dtype=bf16 mask=causal documents=4 deterministic=1 alibi=1" }
+d192_bf16_causal_alibi_softcap = { case = "attention_backward dim=192 dtype=bf16 mask=causal softcap=1 alibi=1" }
+d256_bf16_causal_alibi = { case = "attention_backward dim=256 dtype=bf16 mask=causal alibi=1" }
+d256_bf16_packed_alibi = { case = "attention_backward dim=256 dtype=bf16 documents=4 alibi=1" }
 */
 /* ridge-launch
-# The heads that a build is made for; what smaller ones lack is read as zeros and not written.
+# The heads that a build is made for; what smaller ones lack is read as zeros and not written. Scores of 128 keys have
+# no registers for a softcap.
 [[value]]
 name = "latent"
-expression = "dim <= 192 && v_dim <= 128"
+expression = "dim <= 192 && v_dim <= 128 && softcap == 0"
 [[value]]
 name = "query_dim"
 expression = "max(dim, v_dim) <= 192 ? 192 : 256"
@@ -98,17 +116,11 @@ reason = "the kernel is made for heads of more than 128"
 expression = "dim % 8 == 0 && v_dim % 8 == 0 && max(dim, v_dim) <= 256"
 reason = "the kernel takes heads of multiples of 8 up to 256"
 [[needs]]
-expression = "sinks == 0"
-reason = "the kernel has no build with sinks"
-[[needs]]
-expression = "softcap == 0"
-reason = "the kernel has no build with a softcap"
-[[needs]]
-expression = "alibi == 0"
-reason = "the kernel has no build with slopes"
-[[needs]]
 expression = "min(q_len, k_len) > 0"
 reason = "there is nothing to multiply"
+[[needs]]
+expression = "sinks == 0 || heads_total > 0"
+reason = "the gradients of sinks are written by blocks of queries, and there is none"
 [[needs]]
 expression = "heads_total <= 65535"
 reason = "a grid has at most 65535 heads of all sequences"
@@ -139,6 +151,9 @@ bytes = "packed ? 32 * (tiles + 1) : 0"
 [[workspace]]
 name = "query_blocks"
 bytes = "packed ? 8 * (q_blocks + 1) : 0"
+[[workspace]]
+name = "sink_sums"
+bytes = "sinks ? 4 * pairs : 0"
 [[tensor_map]]
 name = "map_q"
 operand = "q"
@@ -195,6 +210,11 @@ members = [
   { operand = "d_v" }, { i64 = "d_v_stride0" }, { i64 = "d_v_stride2" }, { i64 = "d_v_stride1" },
   { workspace = "key_tiles" }, { workspace = "query_blocks" },
   { u32 = "dim" }, { u32 = "v_dim" },
+  { operand = "sinks", when = "sinks" }, { operand = "d_sinks", when = "sinks" }, { workspace = "sink_sums" },
+  # Caps so small that the first is no number of fp32, or so large that the second is none, have the largest.
+  { f32 = "min(2.8853900817779268 * scale / cap, 3.4028234663852886e38)", when = "softcap" },
+  { f32 = "min(1.4426950408889634 * cap, 3.4028234663852886e38)", when = "softcap" },
+  { operand = "alibi_slopes", when = "alibi" },
 ]
 [[kernel]]
 symbol = "ridge_attention_backward_documents"
@@ -236,7 +256,12 @@ args = [{ struct = "view" }]
 #include "../../../device/cuda/kernel/tma.cuh"
 #include "../../../device/cuda/kernel/wgmma.cuh"
 #include "../documents.cuh"
+#include "../softcap.cuh"
 #include "../spans.cuh"
+
+#ifndef RIDGE_AHEAD
+#define RIDGE_AHEAD 1
+#endif
 
 namespace ridge::cuda {
 namespace {
@@ -251,6 +276,10 @@ struct Config {
   static constexpr bool kWindow = RIDGE_WINDOW != 0;
   static constexpr bool kPacked = RIDGE_PACKED != 0;
   static constexpr bool kOrdered = RIDGE_ORDERED != 0;
+  static constexpr bool kSinks = RIDGE_SINKS != 0;
+  static constexpr bool kSoftcap = RIDGE_SOFTCAP != 0;
+  static constexpr bool kAlibi = RIDGE_ALIBI != 0;
+  static constexpr bool kBothSides = RIDGE_ALIBI == 2;  // queries see keys before and behind their places
   static constexpr bool kClipped = true;
   static constexpr u32 kStages = 2;  // of Q and of dO, so that a step's number says where everything lies
 
@@ -281,6 +310,13 @@ struct Config {
   static constexpr u32 kPartPieces = kSplitKeys ? 1 : 2;
   static constexpr u32 kPieceBytes = kPartBytes / kPartPieces;
   static constexpr u32 kPieceStages = 2;
+  // The last parts of a step leave during the next one, where registers hold them: the bulk add takes longer than the
+  // products of dQ.
+  static constexpr u32 kLateParts = kSplitKeys || (kSoftcap && (kPacked || kAlibi)) ? 0 : 2;
+  // Where they do not, the first scores of the next step are multiplied while the last part of dQ leaves, and dP is
+  // issued behind the log-sum-exps, because there are no registers for them beside it.
+  static constexpr bool kAhead = kSplitKeys && RIDGE_AHEAD != 0;
+  static constexpr bool kApart = kSplitKeys;
   static constexpr u32 kTurns = 1;
   static constexpr u32 kQueryPanels = 1;
   // Warps that read Q, and as many that read dO.
@@ -289,6 +325,7 @@ struct Config {
   static_assert(kHalves == 1 || kHalves == 2, "a warpgroup has 64 keys");
   static_assert(kProducerRegisters + kScoreRegisters + kGradGroups * kGradRegisters <= 512, "65536 registers");
   static_assert(kWindow || !kPacked, "documents have the masks of a window");
+  static_assert(!kSplitKeys || !kSoftcap, "scores of 128 keys have no registers for a softcap");
 };
 
 struct SharedLayout {
@@ -454,7 +491,7 @@ struct Scores {
   using QueryGradMma = Wgmma<64, C::kType, C::kType, Major::kMn, Major::kMn>;  // dQ = dS K
   static constexpr int kScores = 32;                                           // of 64 x 64 in a thread
   static constexpr int kChunks = 4;
-  static constexpr int kFactors = 2;  // chunks whose factors are in registers
+  static constexpr int kFactors = C::kSplitKeys ? 2 : 4;  // chunks whose factors are in registers
 
   const AttentionBackwardView& view;
   u32 base, warp_in_group, lane;
@@ -462,12 +499,15 @@ struct Scores {
 
   float s[kScores];  // S^T, then P^T in fp32
   float dp[kScores];
-  float dq[2][kScores];
+  float late[2][kScores];  // parts of dQ that leave during the next step
   float factors[kFactors][4];
+  Distances distances;
 
   // 64 keys (or values) times a block of queries (or of dO), both along the head's dimension.
   template <u32 kPanels>
   __device__ __forceinline__ static void issue_scores(float (&d)[kScores], u32 keys, u32 queries) {
+    // Descriptors are made where they are used: kept from step to step they would take registers that there are not.
+    if constexpr (C::kAhead) asm volatile("" : "+r"(keys), "+r"(queries));
     const u64 k = matrix_descriptor<Major::kK>(keys, 0);
     const u64 q = matrix_descriptor<Major::kK>(queries, 0);
     keep_in_registers(d);
@@ -482,6 +522,16 @@ struct Scores {
       }
     }
     wgmma_commit();
+  }
+
+  // S^T of 64 keys and the queries of step `of`.
+  __device__ __forceinline__ void issue_key_scores(u32 half, u32 of) {
+    issue_scores<C::kQueryDimPanels>(s, base + SharedLayout::kKeys + half * C::kScoreBytes, queries_at(base, of));
+  }
+
+  // dP^T of 64 keys and the queries of the step.
+  __device__ __forceinline__ void issue_value_scores(u32 half) {
+    issue_scores<C::kValueDimPanels>(dp, base + SharedLayout::kValues + half * C::kScoreBytes, grads_at(base, step));
   }
 
   // 64 columns of dQ = dS K, over all keys of the block.
@@ -523,27 +573,27 @@ struct Scores {
   // P and dS of 64 keys and the step's queries.
   __device__ __forceinline__ void hand_over(u32 half, const Walk& walk) {
     const u32 tile = base + half * C::kScoreBytes + warp_in_group * 16 * kRowBytes;
-    load_first_factors(SharedLayout::kLogSums);
-    issue_scores<C::kQueryDimPanels>(s, base + SharedLayout::kKeys + half * C::kScoreBytes, queries_at(base, step));
-    issue_scores<C::kValueDimPanels>(dp, base + SharedLayout::kValues + half * C::kScoreBytes, grads_at(base, step));
-    wgmma_wait<1>();
+    if constexpr (!C::kApart) load_first_factors(SharedLayout::kLogSums);
+    distances.load(view, walk);
+    if (!C::kAhead || half != 0) issue_key_scores(half, step);
+    if constexpr (!C::kApart) issue_value_scores(half);
+    wgmma_wait<C::kApart ? 0 : 1>();
     keep_in_registers(s);
-    if (walk.masked()) mask_scores(s, view, walk, half, warp_in_group, lane);
-    barrier_wait(weight_ring(base).empty(half), step % 2 ^ 1u);
-#pragma unroll
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        float& score = s[8 * chunk + i];
-        score = exp2_approx(fmaf(score, view.scale_log2, -factors[chunk % kFactors][i / 4 * 2 + i % 2]));
-      }
-      load_factors(SharedLayout::kLogSums, chunk + kFactors);
-      u32 x[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) x[i] = pack(s[8 * chunk + 2 * i], s[8 * chunk + 2 * i + 1]);
-      store_chunk(x, tile + SharedLayout::kWeights, chunk);
+    cap_scores(s, view);
+    if (walk.masked()) {
+      // Found again where a block is masked: held from step to step it would take registers that there are not.
+      u32 own_lane = lane;
+      asm volatile("" : "+r"(own_lane));
+      mask_scores(s, view, walk, half, warp_in_group, own_lane);
     }
-    handed_over(weight_ring(base).full(half));
+    if constexpr (C::kApart) load_first_factors(SharedLayout::kLogSums);
+    distances.set(view, walk, half, warp_in_group, lane);
+    if constexpr (C::kSoftcap) {
+      hand_over_capped_weights(half, tile);
+    } else {
+      hand_over_weights(half, tile);
+    }
+    if constexpr (C::kLateParts == 2) send_late_part<C::kParts - 2>();
     load_first_factors(SharedLayout::kDeltas);
     barrier_wait(score_grad_ring(base).empty(half), step % 2 ^ 1u);
     wgmma_wait<0>();
@@ -561,16 +611,63 @@ struct Scores {
       store_chunk(x, tile + SharedLayout::kScoreGrads, chunk);
     }
     handed_over(score_grad_ring(base).full(half));
+    if constexpr (C::kLateParts == 2) send_late_part<C::kParts - 1>();
+  }
+
+  // P of these scores.
+  __device__ __forceinline__ void hand_over_weights(u32 half, u32 tile) {
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        float& score = s[8 * chunk + i];
+        const float log_sum = factors[chunk % kFactors][i / 4 * 2 + i % 2];
+        score = distances.power(score, view.scale_log2, log_sum, 8 * chunk + i);
+      }
+      load_factors(SharedLayout::kLogSums, chunk + kFactors);
+    }
+    // There are no registers for factors beside dP.
+    if constexpr (C::kApart) {
+      keep_in_registers(s);
+      issue_value_scores(half);
+    }
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) s[i] = exp2_approx(s[i]);
+    // The branch in the wait keeps the compiler from moving exponentials behind it and between the stores, where they
+    // would no longer run under the product.
+    keep_in_registers(s);
+    barrier_wait(weight_ring(base).empty(half), step % 2 ^ 1u);
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      u32 x[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) x[i] = pack(s[8 * chunk + 2 * i], s[8 * chunk + 2 * i + 1]);
+      store_chunk(x, tile + SharedLayout::kWeights, chunk);
+    }
+    handed_over(weight_ring(base).full(half));
+  }
+
+  // P behind a softcap, whose slope takes its place: a chunk at a time, because there are no registers for both.
+  __device__ __forceinline__ void hand_over_capped_weights(u32 half, u32 tile) {
+    barrier_wait(weight_ring(base).empty(half), step % 2 ^ 1u);
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      u32 x[4];
+      weigh_chunk(s, chunk, factors[chunk % kFactors], view, distances, x);
+      load_factors(SharedLayout::kLogSums, chunk + kFactors);
+      store_chunk(x, tile + SharedLayout::kWeights, chunk);
+    }
+    handed_over(weight_ring(base).full(half));
   }
 
   // A finished part of dQ to the warp that adds it.
-  __device__ __forceinline__ void send_query_grad(const float (&d)[kScores], u32 part) const {
+  __device__ __forceinline__ void send_query_grad(const float (&d)[kScores], u32 part, u32 of) const {
     constexpr u32 kStores = 8 / C::kPartPieces;  // of 16 bytes
     const PieceRing ring = piece_ring(base);
     const u32 thread = warp_in_group * kWarpThreads + lane;
 #pragma unroll
     for (u32 piece = 0; piece < C::kPartPieces; ++piece) {
-      const u32 number = (step * C::kParts + part) * C::kPartPieces + piece, stage = number % C::kPieceStages;
+      const u32 number = (of * C::kParts + part) * C::kPartPieces + piece, stage = number % C::kPieceStages;
       barrier_wait(ring.empty(stage), number / C::kPieceStages % 2 ^ 1u);
       const u32 target = base + SharedLayout::kParts + stage * C::kPieceBytes + thread * 16;
       const float* const from = d + piece * kStores * 4;
@@ -584,43 +681,84 @@ struct Scores {
     }
   }
 
+  // Where a part of dQ is made: over the scores, which are done with, or where it stays for the next step.
+  template <u32 kPart>
+  __device__ __forceinline__ float (&part_of_query_grad())[kScores] {
+    if constexpr (C::kLateParts != 0) {
+      return late[kPart % 2];
+    } else if constexpr (kPart % 2 == 0) {
+      return dp;
+    } else {
+      return s;
+    }
+  }
+
+  // A part of the step before.
+  template <u32 kPart>
+  __device__ __forceinline__ void send_late_part() const {
+    if (step > 0) send_query_grad(late[kPart % 2], kPart, step - 1);
+  }
+
   // dQ of the step from a part on, which is on its way: the next one is multiplied while it leaves.
   template <u32 kPart>
-  __device__ __forceinline__ void send_query_grads() {
+  __device__ __forceinline__ void send_query_grads(u32 steps) {
     constexpr bool kLast = kPart + 1 == C::kParts;
     if constexpr (!kLast) {
-      issue_query_grad(dq[(kPart + 1) % 2], kPart + 1);
+      issue_query_grad(part_of_query_grad<kPart + 1>(), kPart + 1);
       wgmma_wait<1>();
     } else {
-      wgmma_wait<0>();
+      if constexpr (C::kAhead) {
+        // Behind the last step they are never looked at.
+        if (step + 1 < steps) barrier_wait(query_ring(base).full(stage_of(step + 1)), parity_of(step + 1));
+        issue_key_scores(0, step + 1);
+      }
+      wgmma_wait<C::kAhead ? 1 : 0>();
 #pragma unroll
       for (u32 half = 0; half < C::kHalves; ++half) signal(score_grad_ring(base).empty(half), lane);
     }
-    keep_in_registers(dq[kPart % 2]);
-    send_query_grad(dq[kPart % 2], kPart);
-    if constexpr (!kLast) send_query_grads<kPart + 1>();
+    keep_in_registers(part_of_query_grad<kPart>());
+    if constexpr (kPart + C::kLateParts < C::kParts) send_query_grad(part_of_query_grad<kPart>(), kPart, step);
+    if constexpr (!kLast) send_query_grads<kPart + 1>(steps);
   }
-  __device__ __forceinline__ void query_grads() {
+  __device__ __forceinline__ void query_grads(u32 steps) {
 #pragma unroll
     for (u32 half = 0; half < C::kHalves; ++half) barrier_wait(score_grad_ring(base).full(half), step % 2);
-    issue_query_grad(dq[0], 0);
-    send_query_grads<0>();
+    issue_query_grad(part_of_query_grad<0>(), 0);
+    send_query_grads<0>(steps);
+    if constexpr (C::kAhead) {
+      wgmma_wait<0>();
+      keep_in_registers(s);
+    }
+  }
+
+  __device__ __forceinline__ void walk_queries(Walk& walk) {
+    if constexpr (C::kAhead) {
+      barrier_wait(query_ring(base).full(0), 0);
+      issue_key_scores(0, 0);
+      wgmma_wait<0>();
+      keep_in_registers(s);
+    }
+    for (; step < walk.steps; ++step) {
+      if constexpr (!C::kAhead) barrier_wait(query_ring(base).full(stage_of(step)), parity_of(step));
+      barrier_wait(grad_ring(base).full(stage_of(step)), parity_of(step));
+#pragma unroll
+      for (u32 half = 0; half < C::kHalves; ++half) hand_over(half, walk);
+      signal(query_ring(base).empty(stage_of(step)), lane);
+      signal(grad_ring(base).empty(stage_of(step)), lane);
+      query_grads(walk.steps);
+      walk.advance(view);
+    }
+    if constexpr (C::kLateParts == 2) {
+      send_late_part<C::kParts - 2>();
+      send_late_part<C::kParts - 1>();
+    }
   }
 
   __device__ __forceinline__ void run() {
     Walk walk(view);
     barrier_wait(base + SharedLayout::kKeysFull, 0);
     barrier_wait(base + SharedLayout::kValuesFull, 0);
-    for (; step < walk.steps; ++step) {
-      barrier_wait(query_ring(base).full(stage_of(step)), parity_of(step));
-      barrier_wait(grad_ring(base).full(stage_of(step)), parity_of(step));
-#pragma unroll
-      for (u32 half = 0; half < C::kHalves; ++half) hand_over(half, walk);
-      signal(query_ring(base).empty(stage_of(step)), lane);
-      signal(grad_ring(base).empty(stage_of(step)), lane);
-      query_grads();
-      walk.advance(view);
-    }
+    if (walk.steps != 0) walk_queries(walk);
     // Keys and values are read no more: their gradients may take their place.
     named_barrier_arrive(kWorkersBarrier, C::kWorkers * kWarpgroupThreads);
   }

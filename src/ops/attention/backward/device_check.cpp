@@ -16,7 +16,7 @@ constexpr std::int64_t kSamples = 256;  // rows of dQ of a projection that are c
 // The structs of device_check.cu.
 struct BackwardCall {
   attention::DeviceCall forward;
-  DeviceMatrix d_o, d_q, d_k, d_v;
+  DeviceMatrix d_o, d_q, d_k, d_v, d_sinks;
 };
 struct BackwardKeys {
   double *products, *k_square, *k_most, *v_square, *v_most, *head_square, *head_most;
@@ -32,7 +32,10 @@ constexpr std::int64_t kFacts = 6;  // numbers of QueryFacts
 
 BackwardCall call_of(const Problem& problem, const Arguments& arguments) {
   const auto matrix = [&](std::string_view name) { return device_matrix(operand(problem, arguments.operands, name)); };
-  return {attention::device_call(problem, arguments), matrix("d_o"), matrix("d_q"), matrix("d_k"), matrix("d_v")};
+  BackwardCall call{
+      attention::device_call(problem, arguments), matrix("d_o"), matrix("d_q"), matrix("d_k"), matrix("d_v"), {}};
+  if (call.forward.sinks != nullptr) call.d_sinks = matrix("d_sinks");
+  return call;
 }
 
 // The numbers of a projection, or the facts of a reference: the larger of the two.
@@ -77,18 +80,27 @@ std::vector<CheckLaunch> project(const DeviceCheck::ProjectionRequest& request) 
                  result = CheckLaunch::pointer(request.result);
   const std::int64_t tiles = (call.forward.k_len + kCheckTile - 1) / kCheckTile * layout.heads;
   const std::int64_t samples = std::min(kSamples, layout.queries);
-  return {
+  std::vector<CheckLaunch> launches = {
       check_launch("attention_backward_key_rows", layout.keys / kCheckWarps + 1, {operands, keys, seed}),
       check_launch("attention_backward_query_rows", layout.queries / kCheckWarps + 1, {operands, keys, queries, seed}),
       check_launch("attention_backward_project", tiles, {operands, keys, queries, seed, result}),
       check_launch("attention_backward_judge", layout.queries / kCheckWarps + 1, {operands, queries, seed, result}),
       check_launch("attention_backward_samples", samples, {operands, CheckLaunch::number(samples), seed, result})};
+  if (call.forward.sinks != nullptr) {
+    launches.push_back(check_launch("attention_backward_judge_sinks", call.forward.heads, {operands, result}));
+  }
+  return launches;
 }
 
 std::vector<CheckLaunch> rows_of_reference(const DeviceCheck::ReferenceRequest& request) {
   const BackwardCall call = call_of(request.problem, {request.operands, request.scalars});
   const Layout layout(attention::shape_of(request.problem));
   auto* const scratch = static_cast<double*>(request.scratch);
+  const std::string& output = request.problem.operands[request.output].name;
+  if (output == "d_sinks") {
+    return {check_launch("attention_backward_sinks", call.forward.heads,
+                         {CheckLaunch::words(call), CheckLaunch::pointer(scratch), request.arrays()})};
+  }
   const Argument operands = CheckLaunch::words(call), first = CheckLaunch::number(request.first),
                  count = CheckLaunch::number(request.count), arrays = request.arrays(),
                  special = CheckLaunch::words(SpecialHeads{scratch, scratch + layout.query_heads}),
@@ -98,7 +110,6 @@ std::vector<CheckLaunch> rows_of_reference(const DeviceCheck::ReferenceRequest& 
                    {special, CheckLaunch::number(layout.query_heads), CheckLaunch::number(layout.heads)}),
       check_launch("attention_backward_special", (layout.queries + layout.keys) / kCheckWarps + 1,
                    {operands, special})};
-  const std::string& output = request.problem.operands[request.output].name;
   if (output == "d_q") {
     launches.push_back(
         check_launch("attention_backward_queries", request.count, {operands, special, first, count, arrays}));
@@ -117,7 +128,6 @@ std::shared_ptr<const DeviceCheck> device_check() {
   auto check = std::make_shared<DeviceCheck>();
   check->source = check_source({"ops/attention/check_pairs.cuh", "ops/attention/backward/device_check.cu"});
   check->scratch_bytes = [](const Problem& problem) { return Layout(attention::shape_of(problem)).bytes(); };
-  check->refuses = attention::refused_by_check;
   check->projection = project;
   check->reference = rows_of_reference;
   return check;

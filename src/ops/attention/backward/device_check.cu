@@ -9,6 +9,8 @@
 //   attention_backward_keys      of dK or dV with what it may be off by, as ops/attention/backward/reference.cpp has
 //                                it, for the full compare
 //
+//   attention_backward_sinks     every gradient of a sink, in fp64, for both
+//
 // check_numbers.cuh and check_pairs.cuh come before this.
 namespace ridge::attention_backward_check {
 
@@ -16,7 +18,7 @@ using namespace ridge::attention_check;
 
 struct BackwardCall {
   Call forward;
-  Matrix d_o, d_q, d_k, d_v;
+  Matrix d_o, d_q, d_k, d_v, d_sinks;
 };
 // Whether a head of a batch element has rows that are not finite: of q, o, dO or the log-sum-exp, and of k or v. Tiles
 // multiply zero weights with them, so that by the contract the gradients of the other side may be NaN.
@@ -69,17 +71,25 @@ __device__ inline double weight_of(double score, double log_sum_exp) {
 struct PairFactors {
   Factor weight, slope;
 
-  __device__ PairFactors(const QueryFacts& query, const Dot& score, const Dot& product, double scale, i64 columns,
+  __device__ PairFactors(const Call& call, const QueryFacts& query, const Dot& products, double off, const Dot& product,
                          const Rounding& to) {
+    const Score score = score_of(call, products.sum, off);
+    const i64 columns = call.v.columns;
     const double r = to.relative, least = fmax(to.least, kNormal);
     const double noise = r * r / 6 + 2 * query.score_variance;
-    const double p = weight_of(score.sum * scale, query.log_sum_exp), difference = product.sum - query.delta;
-    const double ds = p * difference;
+    const double p = weight_of(score.value, query.log_sum_exp), difference = product.sum - query.delta;
+    const double uncapped = p * difference, ds = uncapped * score.slope / call.scale;
+    const bool capped = call.cap != 0;
     const double of_product = 16 * kUnit * sqrt(static_cast<double>(columns)) * (product.size + query.delta_size);
     const bool lost = p < kNormal;
     weight = {p, p * (query.of_weight + r) + least, p * p * noise + to.of_step(p), lost ? p : 0.0};
-    slope = {ds, fabs(ds) * (query.of_weight + r + 4 * kUnit) + p * of_product + kNormal * fabs(difference) + least,
-             ds * ds * noise + p * p * (product.variance(columns) + query.delta_variance) + to.of_step(ds),
+    const double of_slope = capped ? 0x1p-20 + query.of_weight / (2 * call.cap) : 0.0;
+    const double slope_variance = capped ? 4 * kUnit * kUnit + query.score_variance / (call.cap * call.cap) : 0.0;
+    slope = {ds,
+             fabs(ds) * (query.of_weight + r + 4 * kUnit) + p * of_product + fabs(uncapped) * of_slope +
+                 kNormal * fabs(difference) + least,
+             ds * ds * noise + p * p * (product.variance(columns) + query.delta_variance) + to.of_step(ds) +
+                 uncapped * uncapped * slope_variance,
              lost ? ds : 0.0};
   }
 };
@@ -108,14 +118,15 @@ struct PairMemory {
 // By a block, of the query whose row of q is in `x` and whose row of dO is in `y`.
 __device__ inline QueryFacts facts_of(const BackwardCall& call, const Place& at, const Span& keys, PairMemory& memory) {
   const Call& f = call.forward;
+  const Distances distances = distances_of_query(f, at.head, at.query);
   double magnitude = 0, largest = 0, variance = 0;
   for (i64 j = keys.first + threadIdx.x; j < keys.end; j += kThreads) {
     const Dot dot = dot_of(memory.x, f.k, key_row(f, at.batch, j, at.kv_head));
-    const double score = dot.sum * f.scale;
-    if (!isfinite(score)) continue;
+    const Score score = score_of(f, dot.sum, distances.off(at.query, j));
+    if (!score.counts) continue;
     magnitude = fmax(magnitude, dot.size * f.scale);
-    largest = fmax(largest, fabs(score));
-    variance = fmax(variance, dot.variance(f.k.columns) * f.scale * f.scale + kUnit * kUnit * score * score * 2 / 3);
+    largest = fmax(largest, fabs(score.value));
+    variance = fmax(variance, score_variance(f, score, dot));
   }
   memory.magnitude[threadIdx.x] = magnitude;
   memory.largest[threadIdx.x] = largest;
@@ -138,7 +149,7 @@ __device__ inline QueryFacts facts_of(const BackwardCall& call, const Place& at,
   facts.delta = delta.sum;
   facts.delta_size = delta.size;
   facts.delta_variance = delta.variance(f.v.columns);
-  facts.of_weight = 2 * (sums * memory.magnitude[0] + 0x1p-20 * (1 + memory.largest[0] + shift));
+  facts.of_weight = 2 * (sums * memory.magnitude[0] + 0x1p-20 * (1 + memory.largest[0] + f.cap + shift));
   facts.score_variance = memory.variance[0] + kUnit * kUnit * shift * shift;
   return facts;
 }
@@ -156,6 +167,7 @@ __device__ inline Element query_element(const BackwardCall& call, const Place& a
   const Call& f = call.forward;
   const Rounding rounding(f.q.type);
   const i64 column = threadIdx.x;
+  const Distances distances = distances_of_query(f, at.head, at.query);
   FactorSum sum;
   double weighted = 0;  // sum of p k, which an error of delta is multiplied by
   for (i64 first = keys.first; first < keys.end; first += kThreads) {
@@ -163,8 +175,8 @@ __device__ inline Element query_element(const BackwardCall& call, const Place& a
     __syncthreads();
     if (j < keys.end) {
       const i64 row = key_row(f, at.batch, j, at.kv_head);
-      const PairFactors pair(facts, dot_of(memory.x, f.k, row), dot_of(memory.y, f.v, row), f.scale, f.v.columns,
-                             rounding);
+      const PairFactors pair(f, facts, dot_of(memory.x, f.k, row), distances.off(at.query, j),
+                             dot_of(memory.y, f.v, row), rounding);
       memory.factors[threadIdx.x] = pair.slope;
       memory.weights[threadIdx.x] = pair.weight.value;
     }
@@ -249,7 +261,8 @@ extern "C" __global__ void __launch_bounds__(256) attention_backward_special(Bac
     if (unit < f.q.rows) {
       const Place at = place_of_row(f, unit);
       const bool sum = load(f.log_sum_exp, at.batch * f.heads + at.head, at.query) < infinity();
-      if (sum && finite(f.q, unit) && finite(f.o, unit) && finite(call.d_o, unit)) continue;
+      const bool factors = sum && isfinite(slope_of(f, at.head));
+      if (factors && finite(f.q, unit) && finite(f.o, unit) && finite(call.d_o, unit)) continue;
       special.queries[at.batch * f.heads + at.head] = 1;
     } else {
       const i64 row = unit - f.q.rows;
@@ -297,7 +310,8 @@ extern "C" __global__ void __launch_bounds__(256, 1)
   for (i64 row = blockIdx.x; row < count; row += gridDim.x) {
     const i64 kv_head = (first + row) % f.kv_heads, position = (first + row) / f.kv_heads;
     const i64 batch = position / f.k_len;
-    const Span queries = queries_of(f, position % f.k_len);
+    const i64 key = position % f.k_len, ahead = ahead_of(sequence_of(f, f.k_offsets, key));
+    const Span queries = queries_of(f, key);
     __syncthreads();
     read_row(f.k, first + row, memory.x);
     read_row(f.v, first + row, memory.y);
@@ -305,12 +319,13 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     bool spoilt = false;
     for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head) {
       spoilt = spoilt || special.queries[batch * f.heads + head] != 0;
+      const Distances distances{slope_of(f, head), ahead};
       for (i64 begin = queries.first; begin < queries.end; begin += kThreads) {
         __syncthreads();
         if (begin + threadIdx.x < queries.end) {
           const i64 query = query_row(f, batch, begin + threadIdx.x, head);
-          const PairFactors pair(facts[query], dot_of(memory.x, f.q, query), dot_of(memory.y, call.d_o, query), f.scale,
-                                 f.v.columns, rounding);
+          const PairFactors pair(f, facts[query], dot_of(memory.x, f.q, query), distances.off(begin + threadIdx.x, key),
+                                 dot_of(memory.y, call.d_o, query), rounding);
           memory.factors[threadIdx.x] = of_values != 0 ? pair.weight : pair.slope;
         }
         __syncthreads();
@@ -393,6 +408,14 @@ extern "C" __global__ void __launch_bounds__(256)
   }
 }
 
+// The most that a slope takes off a score of a query.
+__device__ inline double largest_off(const Call& call, const Place& at) {
+  const Distances distances = distances_of_query(call, at.head, at.query);
+  const Span keys = keys_of(call, at.query);
+  if (keys.first == keys.end) return 0;
+  return fmax(fabs(distances.off(at.query, keys.first)), fabs(distances.off(at.query, keys.end - 1)));
+}
+
 // And of every row of q and dO, behind the rows of k.
 extern "C" __global__ void __launch_bounds__(256)
     attention_backward_query_rows(BackwardCall call, BackwardKeys keys, BackwardQueries to, u64 seed) {
@@ -442,9 +465,10 @@ extern "C" __global__ void __launch_bounds__(256)
     largest.sum = score;
     largest.squares = fmin(q_most * keys.head_square[head], q_square * keys.head_most[head]);
     const double shift = load(f.log_sum_exp, at.batch * f.heads + at.head, at.query);
-    to.score_variance[row] =
-        f.scale * f.scale * (largest.variance(f.k.columns) + kUnit * kUnit * score * score * 2 / 3) +
-        (isfinite(shift) ? kUnit * kUnit * shift * shift : 0.0);
+    const double scaled = f.cap == 0 ? score * f.scale : fmin(score * f.scale, f.cap), off = largest_off(f, at);
+    to.score_variance[row] = f.scale * f.scale * largest.variance(f.k.columns) +
+                             rounding_variance(f, scaled + off, off) +
+                             (isfinite(shift) ? kUnit * kUnit * shift * shift : 0.0);
   }
 }
 
@@ -460,6 +484,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
       log_sum_exp[kTile];
   __shared__ double sums[2][kLanes][kTile], variances[2][kTile];  // of dK and dV
   __shared__ Span spans[kTile];
+  __shared__ i64 ahead[kTile];
   const Call& f = call.forward;
   const Rounding rounding(f.q.type);
   const i64 tiles = (f.k_len + kTile - 1) / kTile, group = f.heads / f.kv_heads;
@@ -479,6 +504,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
       v_most[i] = there ? keys.v_most[row] : 0;
       variances[0][i] = variances[1][i] = 0;
       spans[i] = there ? queries_of(f, first_key + i) : Span{0, 0};
+      ahead[i] = there ? ahead_of(sequence_of(f, f.k_offsets, first_key + i)) : 0;
     }
     __syncthreads();
     Span all{f.q_len, 0};
@@ -489,6 +515,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     }
     double of_keys[2][kLanes][4] = {}, of_variances[2][4] = {};
     for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+      const double slope_of_distances = slope_of(f, head);
       for (i64 first_query = all.first; first_query < all.end; first_query += kTile) {
         float scores[4][4], sum[4][4] = {};  // of q k, and then of dO v
 #pragma unroll 1
@@ -544,20 +571,24 @@ extern "C" __global__ void __launch_bounds__(256, 1)
           const int q = own_query + i;
           const i64 query = first_query + q;
           const double noise = rounding.relative * rounding.relative / 6 + 4 * score_variance[q];
+          const double slope_noise = f.cap == 0 ? 0.0 : 4 * kUnit * kUnit + 2 * score_variance[q] / (f.cap * f.cap);
           double of_query[kLanes] = {}, of_variance = 0, of_delta = 0;
 #pragma unroll
           for (int j = 0; j < 4; ++j) {
             const int k = own_key + j;
             if (query < spans[k].first || query >= spans[k].end) continue;
-            const double p = weight_of(static_cast<double>(scores[i][j]) * f.scale, log_sum_exp[q]);
-            const double product = sum[i][j], ds = p * (product - delta[q]);
+            const double off = Distances{slope_of_distances, ahead[k]}.off(query, first_key + k);
+            const Score score = score_of(f, static_cast<double>(scores[i][j]), off);
+            const double p = weight_of(score.value, log_sum_exp[q]);
+            const double product = sum[i][j], uncapped = p * (product - delta[q]);
+            const double ds = f.cap == 0 ? uncapped : uncapped * score.slope / f.scale;
             Dot of_product;
             of_product.sum = product;
             of_product.squares = fmin(d_o_most[q] * v_square[k], d_o_square[q] * v_most[k]);
             const double p_variance = p * p * noise + rounding.of_step(p);
             const double ds_variance = ds * ds * noise +
                                        p * p * (2 * of_product.variance(f.v.columns) + delta_variance[q]) +
-                                       rounding.of_step(ds);
+                                       rounding.of_step(ds) + uncapped * uncapped * slope_noise;
             double k_squares = 0, q_squares = 0, d_o_squares = 0;
 #pragma unroll
             for (int lane = 0; lane < kLanes; ++lane) {
@@ -611,6 +642,93 @@ extern "C" __global__ void __launch_bounds__(256)
               result, squares, count);
   }
   add_to(result, squares, count);
+}
+
+// ---- Gradients of sinks
+
+struct SinkMemory {
+  double value[kThreads], magnitude[kThreads], error[kThreads], variance[kThreads], squares[kThreads];
+};
+
+// By a block, of a head. With `deltas`, memory for a number of every query, rows of the same weight and the same D are
+// off by the same, so that their errors add up like the terms; without, the variance is left out.
+__device__ inline Element sink_element(const BackwardCall& call, i64 head, double* deltas, SinkMemory& memory) {
+  const Call& f = call.forward;
+  const double sink = sink_of(f, head), columns = static_cast<double>(f.v.columns);
+  const i64 rows = f.batch * f.q_len;
+  const auto row_of = [&](i64 i) { return query_row(f, i / f.q_len, i % f.q_len, head); };
+  const auto log_sum_of = [&](i64 i) { return load(f.log_sum_exp, i / f.q_len * f.heads + head, i % f.q_len); };
+  if (deltas != nullptr) {
+    for (i64 i = threadIdx.x; i < rows; i += kThreads) {
+      double sum = 0;
+      for (i64 c = 0; c < f.v.columns; ++c) sum += load(call.d_o, row_of(i), c) * load(f.o, row_of(i), c);
+      deltas[row_of(i)] = sum;
+    }
+  }
+  __syncthreads();
+  double value = 0, magnitude = 0, error = 0, variance = 0, squares = 0;
+  for (i64 i = threadIdx.x; i < rows; i += kThreads) {
+    const i64 row = row_of(i);
+    Dot delta;
+    for (i64 c = 0; c < f.v.columns; ++c) delta.add(load(call.d_o, row, c), load(f.o, row, c));
+    const double log_sum = log_sum_of(i), weight = weight_of(sink, log_sum);
+    const double size = weight == 0 ? 1.0 : 1 + fabs(sink) + fabs(log_sum), term = weight * delta.sum;
+    value -= term;
+    magnitude += fabs(term);
+    error += (0x1p-19 * size * weight + kNormal) * fabs(delta.sum) + weight * 16 * kUnit * sqrt(columns) * delta.size;
+    squares += term * term;
+    if (deltas == nullptr || !isfinite(term)) continue;
+    double equal = 0;
+    for (i64 other = 0; other < rows; ++other) {
+      equal += deltas[row_of(other)] == delta.sum && log_sum_of(other) == log_sum ? 1 : 0;
+    }
+    variance += equal * weight * weight *
+                (kUnit * kUnit * (2 * size * size + columns) * delta.sum * delta.sum + delta.variance(f.v.columns));
+  }
+  memory.value[threadIdx.x] = value;
+  memory.magnitude[threadIdx.x] = magnitude;
+  memory.error[threadIdx.x] = error;
+  memory.variance[threadIdx.x] = variance;
+  memory.squares[threadIdx.x] = squares;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    const int i = static_cast<int>(threadIdx.x);
+    if (i >= half) continue;
+    memory.value[i] += memory.value[i + half];
+    memory.magnitude[i] += memory.magnitude[i + half];
+    memory.error[i] += memory.error[i + half];
+    memory.variance[i] += memory.variance[i + half];
+    memory.squares[i] += memory.squares[i + half];
+  }
+  __syncthreads();
+  const double all = memory.value[0];
+  if (!isfinite(all) || !isfinite(memory.error[0])) return {all, -1.0, infinity(), 0};
+  Dot sum;
+  sum.sum = all;
+  sum.squares = memory.squares[0];
+  const double bound = memory.error[0] + 8 * kUnit * sqrt(static_cast<double>(max(rows, 1ll))) * memory.magnitude[0];
+  return {all, bound + half_ulp(kF32, fabs(all) + bound), memory.variance[0] + sum.variance(rows),
+          0x1p-21 * memory.magnitude[0]};  // the shift is of the exponential
+}
+
+// All of them; a block for each.
+extern "C" __global__ void __launch_bounds__(256, 1)
+    attention_backward_sinks(BackwardCall call, double* deltas, ElementArrays to) {
+  __shared__ SinkMemory memory;
+  for (i64 head = blockIdx.x; head < call.forward.heads; head += gridDim.x) {
+    const Element element = sink_element(call, head, deltas, memory);
+    if (threadIdx.x == 0) to.put(head, element);
+    __syncthreads();  // the memory is another head's now
+  }
+}
+extern "C" __global__ void __launch_bounds__(256, 1)
+    attention_backward_judge_sinks(BackwardCall call, Projection* result) {
+  __shared__ SinkMemory memory;
+  for (i64 head = blockIdx.x; head < call.forward.heads; head += gridDim.x) {
+    const Element want = sink_element(call, head, nullptr, memory);
+    if (threadIdx.x == 0) judged(result, load(call.d_sinks, 0, head), want.value, want.allowed, 1.0, head);
+    __syncthreads();  // the memory is another head's now
+  }
 }
 
 }  // namespace ridge::attention_backward_check

@@ -81,7 +81,6 @@ constexpr Number kType = Number::RIDGE_TYPE;
 constexpr bool kVectors = RIDGE_VECTORS != 0;
 constexpr u32 kLanes = RIDGE_LANES, kSlots = RIDGE_SLOTS, kThreads = RIDGE_THREADS;
 constexpr u32 kAllLanes = ~0u;
-constexpr float kMostFloat = 3.402823466e38f;
 
 // The lanes that share a row.
 struct Team {
@@ -104,16 +103,12 @@ struct Team {
   static __device__ __forceinline__ float largest(float value) {
     return over(value, [](float a, float b) { return fmaxf(a, b); });
   }
-  static __device__ __forceinline__ bool any(bool value) {
-    return over(value ? 1u : 0u, [](u32 a, u32 b) { return a | b; }) != 0;
-  }
   template <class T>
   __device__ __forceinline__ T from(T value, u32 other) const {
     return __shfl_sync(kAllLanes, value, static_cast<int>(first + other));
   }
 };
 
-__device__ __forceinline__ bool is_nan(float x) { return x != x; }
 __device__ __forceinline__ float sigmoid(float x) {
   const float power = expf(-fabsf(x)), share = 1.0f / (1.0f + power);
   return x < 0.0f ? power * share : share;
@@ -150,38 +145,38 @@ __device__ __forceinline__ void each_piece(const RouteBackwardParameters& p, con
   for (u32 at = team.lane * Piece::kCount; at < p.count; at += kLanes * Piece::kCount) work(at);
 }
 
-// Of a softmax: the largest logit and the sum of the powers beside it, NaN where the formula has that.
-struct Softmax {
-  float most, sum;
+// e^distance. In fp32 it is exact to its last steps; in a sum, and where results have 16 bits, the product with log2 e
+// may round to a part of the exponent.
+template <bool kExact>
+__device__ __forceinline__ float power(float distance) {
+  if constexpr (kExact) return expf(distance);
+  return exp2_approx(distance * 1.44269504f);
+}
 
-  __device__ __forceinline__ void finish(bool any_nan) {
-    if (any_nan || !(fabsf(most) <= kMostFloat)) sum = not_a_number();
-  }
-  __device__ __forceinline__ float operator()(float x) const { return expf(x - most) / sum; }
+// Of a softmax: the largest logit and 1 / the sum of the powers beside it, NaN where the formula has that: of a NaN, of
+// +infinity and of nothing but -infinity, whose powers beside themselves are NaN.
+struct Softmax {
+  float most, share;
+
+  __device__ __forceinline__ float operator()(float x) const { return power<true>(x - most) * share; }
 };
 
 __device__ __forceinline__ Softmax softmax_of_row(const RouteBackwardParameters& p, const Team& team, const u8* row) {
-  Softmax found{minus_infinity(), 0.0f};
-  bool any_nan = false;
+  float most = minus_infinity(), sum = 0.0f;
   each_piece(p, team, [&](u32 at) {
     Piece piece;
     piece.load(row, at);
 #pragma unroll
-    for (u32 i = 0; i < Piece::kCount; ++i) {
-      found.most = fmaxf(found.most, piece.values[i]);
-      any_nan = any_nan || is_nan(piece.values[i]);
-    }
+    for (u32 i = 0; i < Piece::kCount; ++i) most = fmaxf(most, piece.values[i]);
   });
-  found.most = Team::largest(found.most);
+  most = Team::largest(most);
   each_piece(p, team, [&](u32 at) {
     Piece piece;
     piece.load(row, at);
 #pragma unroll
-    for (u32 i = 0; i < Piece::kCount; ++i) found.sum += expf(piece.values[i] - found.most);
+    for (u32 i = 0; i < Piece::kCount; ++i) sum += power<false>(piece.values[i] - most);
   });
-  found.sum = Team::sum(found.sum);
-  found.finish(Team::any(any_nan));
-  return found;
+  return {most, 1.0f / Team::sum(sum)};
 }
 
 // The choices of a row: the k-th is held by lane k % kLanes of its team.
@@ -212,17 +207,11 @@ struct Choices {
     return Team::sum(sum);
   }
   __device__ __forceinline__ Softmax softmax() const {
-    Softmax found{minus_infinity(), 0.0f};
-    bool any_nan = false;
+    float most = minus_infinity();
 #pragma unroll
-    for (u32 s = 0; s < kSlots; ++s) {
-      found.most = fmaxf(found.most, x[s]);
-      any_nan = any_nan || is_nan(x[s]);
-    }
-    found.most = Team::largest(found.most);
-    found.sum = sum([&](u32 s) { return expf(x[s] - found.most); });
-    found.finish(Team::any(any_nan));
-    return found;
+    for (u32 s = 0; s < kSlots; ++s) most = fmaxf(most, x[s]);
+    most = Team::largest(most);
+    return {most, 1.0f / sum([&](u32 s) { return power<true>(x[s] - most); })};
   }
   // The gradients of all choices of the same expert together.
   __device__ __forceinline__ void join_equal(const RouteBackwardParameters& p, const Team& team) {
@@ -244,12 +233,15 @@ struct Choices {
 // The row but for the chosen experts.
 __device__ __forceinline__ void write_others(const RouteBackwardParameters& p, const Team& team, const u8* logits,
                                              u8* dlogits, bool of_all, const Softmax& softmax, float dot) {
+  const float factor = softmax.share * (0.0f - dot);
   each_piece(p, team, [&](u32 at) {
     Piece piece = {};
     if (of_all) {
       piece.load(logits, at);
 #pragma unroll
-      for (u32 i = 0; i < Piece::kCount; ++i) piece.values[i] = softmax(piece.values[i]) * (0.0f - dot);
+      for (u32 i = 0; i < Piece::kCount; ++i) {
+        piece.values[i] = power<kType == Number::kF32>(piece.values[i] - softmax.most) * factor;
+      }
     }
     piece.store(dlogits, at);
   });
