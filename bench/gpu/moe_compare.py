@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Times a layer of experts, forward and backward, beside the same layer by torch._grouped_mm, contenders in turns.
 
-    moe_compare.py OUT [--cases 0,1,2] [--loads uniform,skewed] [--contenders ridgeline,recompute,torch,compile] [--repeats 12] [--no-graph]
-                   [--commit ID]
+    moe_compare.py OUT [--cases 0,1,2] [--loads uniform,skewed,balanced] [--contenders ridgeline,recompute,torch,compile,ridgeline-fp8,...]
+                   [--repeats 12] [--no-graph] [--commit ID]
 
 bfloat16, random normal data; the routing is given (weights in float32, experts as numbers) and its order is made in every call. Ours is rt.MoE.mix, "recompute" the
 same with recompute=True, and "ridgeline-compile" what torch.compile makes of it; "torch" sorts choices, takes rows by index_select, multiplies by torch._grouped_mm and
-adds up by index_add, and "compile" is torch.compile of that. Gradients are those of x, of the weights of choices and of both matrices. A uniform load has every expert
-alike likely, a skewed one expert g as often as ((g + 1/2) / experts)^3 says and one expert never. Before every step a gibibyte is written, which displaces the L2; three
+adds up by index_add, and "compile" is torch.compile of that. "ridgeline-fp8" is the layer with recipe "blockwise", and "torchao-fp8" what "torch" is with torchao's products of
+groups in 8 bits (scales of rows), "torchao-fp8-compile" torch.compile of that; they ask for groups of multiples of 16 rows. Gradients are those of x, of the weights of choices and of both matrices. A uniform load has every expert
+alike likely, a skewed one expert g as often as ((g + 1/2) / experts)^3 says and one expert never; a balanced one gives each the same number of rows. Before every step a gibibyte is written, which displaces the L2; three
 events time forward and backward. Contenders change places from round to round; the median counts. TFLOP/s are 18 rows inner hidden of a step and 6 of its forward.
-Memory is what forward keeps for backward, its result included, and the most that a step takes, gradients included, beside what was there before. First and last results are compared with float64 and must have 38 dB; ours must have equal bits.
+Memory is what forward keeps for backward, its result included, and the most that a step takes, gradients included, beside what was there before. First and last results are compared with float64 and must have 38 dB, those of 8-bit products 20; ours must have equal bits.
 
 Then, unless --no-graph, steps of rt.MoE with its router are captured in a CUDA graph and replayed with other tokens, so with other routing: results and gradients must be
 those of eager steps bit for bit.
@@ -19,6 +20,7 @@ Hopper GPU. Needs PYTHONPATH=python RIDGELINE_LIBRARY_DIR=build/lib, or ridgelin
 """
 import argparse
 import csv
+import functools
 import json
 import math
 import pathlib
@@ -36,6 +38,11 @@ if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0)
 import ridgeline.torch as rt  # noqa: E402
 from versions import versions  # noqa: E402
 
+try:
+    from torchao.prototype.moe_training.fp8_grouped_mm import _to_fp8_rowwise_then_scaled_grouped_mm as torchao_grouped_mm
+except ImportError:
+    torchao_grouped_mm = None
+
 F = torch.nn.functional
 CASES = [  # name, experts, top, hidden, inner, tokens
     ("Mixtral 8x7B", 8, 2, 4096, 14336, 8192),
@@ -43,11 +50,13 @@ CASES = [  # name, experts, top, hidden, inner, tokens
     ("DeepSeek-V3, 1 of 64", 4, 1, 7168, 2048, 8192),
 ]
 DISPLACED_BYTES = 1 << 30
-FLOOR_DB = 38
+FLOOR_DB, FLOOR_OF_CODES_DB = 38, 20
 
 
 def chosen(load, experts, top, tokens):
     """[tokens, top], different experts for a token."""
+    if load == "balanced":
+        return torch.arange(tokens * top, device="cuda", dtype=torch.int32).view(tokens, top) % experts
     places = torch.arange(experts, device="cuda", dtype=torch.float32)
     shares = torch.ones_like(places) if load == "uniform" else ((places + 0.5) / experts) ** 3
     if load != "uniform":
@@ -56,14 +65,21 @@ def chosen(load, experts, top, tokens):
     return (shares.log() + noise).topk(top, -1).indices.int()
 
 
-def by_torch(x, weights, experts, gate_up, down):
+def by_torchao(x, weights, experts, gate_up, down):
+    if torchao_grouped_mm is None:
+        raise ImportError("torchao has no products of groups in 8 bits here")
+    product = functools.partial(torchao_grouped_mm, pad_token_groups_for_grouped_mm=False)
+    return by_torch(x, weights, experts, gate_up, down, product)
+
+
+def by_torch(x, weights, experts, gate_up, down, product=torch._grouped_mm):
     flat = experts.flatten()
     order = torch.argsort(flat, stable=True)
     ends = torch.searchsorted(flat[order], torch.arange(1, gate_up.shape[0] + 1, device=x.device, dtype=torch.int32)).int()
     source = order // experts.shape[1]
-    both = torch._grouped_mm(x.index_select(0, source), gate_up.mT, offs=ends)
+    both = product(x.index_select(0, source), gate_up.mT, offs=ends)
     gate, up = both.chunk(2, -1)
-    made = torch._grouped_mm(F.silu(gate) * up, down.mT, offs=ends)
+    made = product(F.silu(gate) * up, down.mT, offs=ends)
     made = made * weights.flatten().index_select(0, order)[:, None].to(made.dtype)
     return torch.zeros_like(x).index_add(0, source, made)
 
@@ -74,6 +90,8 @@ class Work:
         self.layer = rt.MoE(self.hidden, self.inner, self.experts, self.top, device="cuda", dtype=torch.bfloat16)
         self.again = rt.MoE(self.hidden, self.inner, self.experts, self.top, recompute=True, device="meta", dtype=torch.bfloat16)
         self.again.gate_up, self.again.down = self.layer.gate_up, self.layer.down
+        self.coded = rt.MoE(self.hidden, self.inner, self.experts, self.top, recipe="blockwise", device="meta", dtype=torch.bfloat16)
+        self.coded.gate_up.weight, self.coded.down.weight = self.layer.gate_up.weight, self.layer.down.weight
         self.x = torch.randn(self.tokens, self.hidden, device="cuda").bfloat16().requires_grad_()
         self.dy = torch.randn(self.tokens, self.hidden, device="cuda").bfloat16()
         self.choice = chosen(load, self.experts, self.top, self.tokens)
@@ -83,13 +101,16 @@ class Work:
 
     def calls(self):
         matrices = self.inputs[2:]
-        compiled, ours = torch.compile(by_torch, dynamic=False), torch.compile(self.layer.mix, dynamic=False)
+        compiled, of_torchao, ours = (torch.compile(each, dynamic=False) for each in (by_torch, by_torchao, self.layer.mix))
         return {
             "ridgeline": lambda: self.layer.mix(self.x, self.weights, self.choice),
             "recompute": lambda: self.again.mix(self.x, self.weights, self.choice),
             "ridgeline-compile": lambda: ours(self.x, self.weights, self.choice),
             "torch": lambda: by_torch(self.x, self.weights, self.choice, *matrices),
             "compile": lambda: compiled(self.x, self.weights, self.choice, *matrices),
+            "ridgeline-fp8": lambda: self.coded.mix(self.x, self.weights, self.choice),
+            "torchao-fp8": lambda: by_torchao(self.x, self.weights, self.choice, *matrices),
+            "torchao-fp8-compile": lambda: of_torchao(self.x, self.weights, self.choice, *matrices),
         }
 
     @torch.no_grad()
@@ -127,7 +148,8 @@ def least_db(found, right):
 
 class Contender:
     def __init__(self, name, call, work):
-        self.name, self.call, self.work, self.ours = name, call, work, name in ("ridgeline", "recompute", "ridgeline-compile")
+        self.name, self.call, self.work, self.ours = name, call, work, name.startswith("ridgeline") or name == "recompute"
+        self.floor_db = FLOOR_OF_CODES_DB if "fp8" in name else FLOOR_DB
         self.forward, self.step, self.db, self.first, self.kept, self.most = [], [], math.inf, None, 0, 0
 
     def run(self, displaced, right, count, whole):
@@ -173,12 +195,12 @@ def measure(case, load, options, displaced):
     found, well = [], True
     for one in sorted(contenders, key=lambda c: statistics.median(c.step)):
         step, forward = statistics.median(one.step), statistics.median(one.forward)
-        well = well and (not one.ours or one.db >= FLOOR_DB)
+        well = well and (not one.ours or one.db >= one.floor_db)
         found.append({"case": case[0], "sizes": "x".join(map(str, case[1:])), "load": load, "contender": one.name, "step_us": step * 1e6, "forward_us": forward * 1e6,
                       "step_tflops": work.flop / step * 1e-12, "forward_tflops": work.flop / 3 / forward * 1e-12, "kept_mib": one.kept / 2**20, "most_mib": one.most / 2**20, "db": one.db,
                       "step_samples_us": [round(s * 1e6, 2) for s in one.step], "forward_samples_us": [round(s * 1e6, 2) for s in one.forward]})
         row = found[-1]
-        mark = "" if one.db >= FLOOR_DB else f"   WRONG: {one.db:.1f} dB"
+        mark = "" if one.db >= one.floor_db else f"   WRONG: {one.db:.1f} dB"
         print(f"{case[0]:20s} {load:8s} {one.name:18s} step {row['step_us']:9.1f} us {row['step_tflops']:6.1f} TFLOP/s   forward {row['forward_us']:9.1f} us "
               f"{row['forward_tflops']:6.1f} TFLOP/s   {row['kept_mib']:6.0f} MiB kept, {row['most_mib']:6.0f} at most   {one.db:.1f} dB{mark}", flush=True)
     return found, well
