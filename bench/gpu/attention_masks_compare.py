@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Times attention in windows, of packed documents, with sinks, with a softcap and with ALiBi's slopes, forward and backward, beside FlashAttention, contenders taking turns.
 
-    attention_masks_compare.py OUT [--repeats 20] [--checks-only] [--only TEXT] [--commit ID]
+    attention_masks_compare.py OUT [--repeats 20] [--checks-only] [--only TEXT ...] [--commit ID]
 
 Calls are those of PyTorch: `rt.attention(window=, sinks=, softcap=, alibi_slopes=)`, `rt.varlen_attention`, FlashAttention-4 where `flash_attn.cute` can be imported, and the
 FlashAttention that torch has. FlashAttention-4 takes no slopes: beside them stand FlashAttention-2, where `flash_attn` can be imported, and torch's compiled flex_attention. Every timed call is one pass on random normal data, with the L2 displaced before it, between two events;
 contenders change places from round to round, the median counts. A backward pass is that of a graph which is kept. FLOP: 4 x pairs of a query
 and a key that it sees x dim x heads, backward 10 x. Results of all contenders are held against ours first, ours against torch's math in
-float32 on a case that fits. --only: cases whose name has the text, for instance "documents of". Writes OUT/attention-masks.json (with every sample) and .csv. Exit status 1 on a wrong result, 77 without
+float32 on a case that fits. --only: cases whose name has one of the texts, for instance "documents of". Writes OUT/attention-masks.json (with every sample) and .csv. Exit status 1 on a wrong result, 77 without
 PyTorch or a GPU. Needs PYTHONPATH=python and RIDGELINE_LIBRARY_DIR.
 """
 import argparse
@@ -237,7 +237,7 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--checks-only", action="store_true")
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", nargs="+", default=[""])
     parser.add_argument("--commit", default="")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -249,7 +249,7 @@ def main():
     for make, cases in ((window_work, WINDOWS), (documents_work, DOCUMENTS), (beside_work, BESIDE), (slopes_work, SLOPES)):
         for case in cases:
             name, flop, leaves, calls = make(case)[:4]
-            if options.only not in name:
+            if not any(text in name for text in options.only):
                 continue
             grad = torch.randn_like(leaves[0])
             forward, backward, results = passes(leaves, calls, grad)
