@@ -993,7 +993,48 @@ TEST(CudaAttention, TakesWrongOffsetsForTheNearest) {
   }
 }
 
-// A call makes its device's context current, and leaves the caller's as it found it.
+// A softcap makes numbers of the scores of an infinite key, so its gradients are numbers, also where the queries end
+// within a block: what lies behind them is zeros, whose score with that key is none.
+TEST(CudaAttention, AnInfiniteKeyUnderASoftcapHasAGradient) {
+  const auto stream = gpu::Stream::create(the_device());
+  ASSERT_TRUE(stream);
+  const ops::Operator& op = **ops::find_operator("attention_backward");
+  for (const auto& [kernel, dims] :
+       {std::pair{"cuda_attention_backward", "dim=64"}, std::pair{"cuda_attention_backward", "dim=128"},
+        std::pair{"cuda_attention_backward_wide", "dim=192 v_dim=128"},
+        std::pair{"cuda_attention_backward_wide", "dim=256"}}) {
+    const ops::Implementation& own = **ops::find_implementation(op, kernel);
+    for (const char* mask : {"causal", "full"}) {
+      const ops::Problem problem = *op.bind(*record::parse_case(
+          fmt::format("attention_backward heads=2 kv_heads=1 q_len=300 k_len=300 softcap=1 mask={} {}", mask, dims)));
+      if (const auto why = ops::why_not(own, problem, ops::device_info(stream->view()))) GTEST_SKIP() << *why;
+      Operands before = make_operands(problem, kPacked, 7), after = make_operands(problem, kPacked, 7);
+      for (Operands* operands : {&before, &after}) {
+        Operand& keys = operands->all[*problem.position("k")];
+        std::vector<double> values = keys.values();
+        values[values.size() / 2] = std::numeric_limits<double>::infinity();
+        keys.assign(values);
+      }
+      const auto device = GpuOperands::upload(the_device(), after, stream->handle());
+      ASSERT_TRUE(device);
+      const auto expected = op.reference(problem, {before.views(), before.scalars});
+      ASSERT_TRUE(expected);
+      const Status status = own.run(problem, {device->views(), after.scalars}, stream->view());
+      ASSERT_TRUE(status) << status.error().text();
+      ASSERT_TRUE(device->download(after, stream->handle()));
+      std::size_t output = 0;
+      for (const Operand& operand : after.all) {
+        if (!operand.spec().output) continue;
+        const ops::ReferenceOutput& want = (*expected)[output++];
+        if (operand.spec().name == "d_q") continue;  // a zero times that key
+        EXPECT_TRUE(std::ranges::all_of(want.value, [](double value) { return std::isfinite(value); }));
+        EXPECT_EQ(compare(operand.values(), want, operand.spec().dtype), "")
+            << problem.problem_case.text() << " " << operand.spec().name;
+      }
+    }
+  }
+}
+
 // Offsets that fall or leave the rows are those of the nearest that are possible, and nothing else is written.
 TEST(CudaGroupedQuantize, TakesWrongOffsetsForTheNearest) {
   const auto stream = gpu::Stream::create(the_device());
@@ -1116,6 +1157,7 @@ TEST(CudaGroupedGemmFp8, ScalesThatAreNoNumbersAreOfTheirGroupAlone) {
   }
 }
 
+// A call makes its device's context current, and leaves the caller's as it found it.
 TEST(CudaOps, TheCallersContextComesBack) {
   const ops::Operator& op = **ops::find_operator("gemm");
   const ops::Problem problem = *op.bind(*record::parse_case("gemm m=64 n=64 k=64 dtype=bf16 layout=nt"));

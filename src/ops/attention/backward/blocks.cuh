@@ -217,12 +217,14 @@ __device__ __forceinline__ void mask_scores(float (&s)[kScores], const Attention
   }
 }
 
-// With a softcap scores become tangents, which are scores over the cap.
+// With a softcap scores become tangents, which are scores over the cap. Queries past the end are zeros, and their score
+// with an infinite key is no number: it becomes -infinity. Of a query of the sequence that has such a score the
+// log-sum-exp is no number either.
 template <int kScores>
 __device__ __forceinline__ void cap_scores(float (&s)[kScores], const AttentionBackwardView& view) {
   if constexpr (Config::kSoftcap) {
 #pragma unroll
-    for (int i = 0; i < kScores; ++i) s[i] = tangent_of_power(s[i] * view.power_of_score);
+    for (int i = 0; i < kScores; ++i) s[i] = fmaxf(tangent_of_power(s[i] * view.power_of_score), -kInfinity);
   }
 }
 
