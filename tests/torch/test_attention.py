@@ -173,7 +173,11 @@ def compare_with_formula(leaves, found, grad, **given):
     want = (out.detach(), lse.detach(), *torch.autograd.grad(out, wide, grad.double()))
     for name, have, right in zip(("out", "lse", "dq", "dk", "dv", "dsinks"), found, want, strict=False):
         assert have.shape == right.shape, name
-        testing.assert_snr(right, have.detach(), 40)
+        if name != "dsinks":
+            testing.assert_snr(right, have.detach(), 40)
+    if len(wide) == 4:  # sums that may cancel: 40 dB below what terms of random signs add up to
+        terms = (wide[3] - lse.mT).exp() * (grad.double() * out).sum(-1)
+        assert (found[5] - want[5]).norm() <= 0.01 * terms.norm()
 
 
 SINKS = torch.tensor([1.5, -2.0, 0.0, 4.0])

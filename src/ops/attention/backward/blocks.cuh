@@ -174,8 +174,11 @@ struct Walk {
       ++flat_head;
     }
   }
-  [[nodiscard]] __device__ __forceinline__ bool masked() const {
-    return block < masked_below || (Config::kWindow && block >= masked_from);
+  // With a softcap a block is masked in which the queries end, too: behind them are zeros, whose score with an infinite
+  // key is no number, where its scores with queries have become numbers.
+  [[nodiscard]] __device__ __forceinline__ bool masked(const AttentionBackwardView& view) const {
+    return block < masked_below || (Config::kWindow && block >= masked_from) ||
+           (Config::kSoftcap && (block + 1) * Config::kBlockM > q_len(view));
   }
 };
 
@@ -206,25 +209,25 @@ __device__ __forceinline__ void mask_scores(float (&s)[kScores], const Attention
     i32 from = C::kCausal ? place : C::kWindow ? place - static_cast<i32>(view.right) : -0x40000000;
     if (row + 8 * h >= keys) from = 0x40000000;
     from -= column;
-    const i32 to = place + static_cast<i32>(view.left) - column;
+    i32 to = C::kWindow ? place + static_cast<i32>(view.left) : 0x40000000;
+    if constexpr (C::kSoftcap) to = min(to, static_cast<i32>(walk.q_len(view)) - 1);
+    to -= column;
 #pragma unroll
     for (int j = 0; j < kScores / 4; ++j) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        if (8 * j + i < from || (C::kWindow && 8 * j + i > to)) s[4 * j + 2 * h + i] = -kInfinity;
+        if (8 * j + i < from || ((C::kWindow || C::kSoftcap) && 8 * j + i > to)) s[4 * j + 2 * h + i] = -kInfinity;
       }
     }
   }
 }
 
-// With a softcap scores become tangents, which are scores over the cap. Queries past the end are zeros, and their score
-// with an infinite key is no number: it becomes -infinity. Of a query of the sequence that has such a score the
-// log-sum-exp is no number either.
+// With a softcap scores become tangents, which are scores over the cap.
 template <int kScores>
 __device__ __forceinline__ void cap_scores(float (&s)[kScores], const AttentionBackwardView& view) {
   if constexpr (Config::kSoftcap) {
 #pragma unroll
-    for (int i = 0; i < kScores; ++i) s[i] = fmaxf(tangent_of_power(s[i] * view.power_of_score), -kInfinity);
+    for (int i = 0; i < kScores; ++i) s[i] = tangent_of_power(s[i] * view.power_of_score);
   }
 }
 

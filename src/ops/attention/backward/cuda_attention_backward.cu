@@ -638,7 +638,7 @@ struct Consumer {
       wgmma_wait<1>();
       keep_in_registers(s);
       cap_scores(s, view);
-      if (walk.masked()) mask_scores(s, view, walk, warpgroup, warp_in_group, lane);
+      if (walk.masked(view)) mask_scores(s, view, walk, warpgroup, warp_in_group, lane);
       distances.set(view, walk, warpgroup, warp_in_group, lane);
       weights();
       load_factors<0, kFactors>(SharedLayout::kDeltas);

@@ -580,7 +580,7 @@ struct Scores {
     wgmma_wait<C::kApart ? 0 : 1>();
     keep_in_registers(s);
     cap_scores(s, view);
-    if (walk.masked()) {
+    if (walk.masked(view)) {
       // Found again where a block is masked: held from step to step it would take registers that there are not.
       u32 own_lane = lane;
       asm volatile("" : "+r"(own_lane));
