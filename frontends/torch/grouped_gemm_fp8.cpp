@@ -81,7 +81,7 @@ std::vector<c10::SymInt> result_sizes(const Tensor& a, const Tensor& b, const Te
   TORCH_CHECK_VALUE(same(a.sym_size(1), b.sym_size(dims - 1)), op, ": a has ", a.sym_size(1), " columns and b has ",
                     b.sym_size(dims - 1), "; what is summed over is contiguous in both");
   check_strides(a, op, "a", false);
-  check_strides(b, op, "b", false);
+  along_sums ? check_strides(b, op, "b", false) : check_stack_strides(b, op, "b");
   const c10::SymInt groups = along_sums ? offsets.sym_size(0) - 1 : b.sym_size(0);
   if (!along_sums) check_offsets(offsets, groups, op);
   const ScaleSizes sizes = scale_sizes_of(a, b, groups, along_sums, scaling_of(scaling, op));

@@ -9,16 +9,20 @@
 namespace ridge::torch_frontend {
 namespace {
 
-// Rows [rows, cols] with adjacent elements, and the matrices of a batch apart. Dimensions of one element have any
-// stride.
-c10::SymBool dense_rows(const Tensor& tensor, std::int64_t row, std::int64_t col) {
+// Rows [rows, cols] with adjacent elements, and the matrices of a batch apart or, `interleaved`, each of their rows
+// before the next of any. Dimensions of one element have any stride.
+c10::SymBool dense_rows(const Tensor& tensor, std::int64_t row, std::int64_t col, bool interleaved = false) {
   const auto sizes = tensor.sym_sizes(), strides = tensor.sym_strides();
   const auto at = [&](c10::SymIntArrayRef list, std::int64_t dim) { return list[static_cast<std::size_t>(dim)]; };
   const c10::SymInt rows = at(sizes, row), cols = at(sizes, col);
   c10::SymBool right = (cols.sym_le(1) | at(strides, col).sym_eq(1)) & (rows.sym_le(1) | at(strides, row).sym_ge(cols));
   if (tensor.dim() == 3) {
     const c10::SymInt matrix = (rows - 1) * at(strides, row) + cols;
-    right = right & (sizes[0].sym_le(1) | strides[0].sym_ge(matrix));
+    c10::SymBool apart = sizes[0].sym_le(1) | strides[0].sym_ge(matrix);
+    if (interleaved) {
+      apart = apart | (strides[0].sym_ge(cols) & at(strides, row).sym_ge((sizes[0] - 1) * strides[0] + cols));
+    }
+    right = right & apart;
   }
   return right;
 }
@@ -34,6 +38,15 @@ void check_strides(const Tensor& tensor, std::string_view op, std::string_view n
   TORCH_CHECK_VALUE(!TORCH_GUARD_OR_FALSE(right.sym_not()), op, ": ", name, " of shape ", tensor.sym_sizes(),
                     " has strides ", tensor.sym_strides(), ", not ", or_columns ? "row- or column-major" : "row-major",
                     "; call .contiguous() on it first (expanded tensors have stride 0)");
+}
+
+void check_stack_strides(const Tensor& tensor, std::string_view op, std::string_view name) {
+  const c10::SymBool right = tensor.sym_numel().sym_eq(0) | dense_rows(tensor, 1, 2, true);
+  TORCH_CHECK_VALUE(
+      !TORCH_GUARD_OR_FALSE(right.sym_not()), op, ": ", name, " of shape ", tensor.sym_sizes(), " has strides ",
+      tensor.sym_strides(),
+      ", and its rows are not contiguous and apart; call .contiguous() on it first (expanded tensors have "
+      "stride 0)");
 }
 
 void check_rows(const Tensor& tensor, std::string_view op, std::string_view name) {

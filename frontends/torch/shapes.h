@@ -19,6 +19,8 @@ bool same(const c10::SymInt& a, const c10::SymInt& b);
 // ValueError unless the elements of a row are adjacent, rows do not overlap and matrices of a batch do not; with
 // `or_columns` the same of columns will do.
 void check_strides(const Tensor& tensor, std::string_view op, std::string_view name, bool or_columns);
+// Of a stack of matrices, whose rows may lie between those of others.
+void check_stack_strides(const Tensor& tensor, std::string_view op, std::string_view name);
 // The same of [..., columns]; with other dimensions than two it has to be contiguous.
 void check_rows(const Tensor& tensor, std::string_view op, std::string_view name);
 // ValueError unless the tensor has these sizes and this dtype.

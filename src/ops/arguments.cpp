@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <numeric>
+#include <span>
 
 #include "base/error.h"
 
@@ -115,31 +117,39 @@ Status check_rows(const Problem& problem, std::int64_t rows, std::int64_t cols) 
   return check_addressable(where, "x", rows, cols);
 }
 
-Status check_heads_layout(std::string_view op, std::string_view name, const TensorView& view) {
-  if (view.rank != 4) {
-    return with_hint(
-        invalid("{}: {} is {}; it must have rank 4 [batch, length, heads, dim]", op, name, view.describe()),
-        "give a view of rank 4 whose last dimension is contiguous, or copy it");
+Status check_interleaved_layout(std::string_view op, std::string_view name, const TensorView& view,
+                                std::string_view dimensions, std::string_view way_out) {
+  const auto rank = static_cast<std::size_t>(std::ranges::count(dimensions, ',') + 1);
+  if (static_cast<std::size_t>(view.rank) != rank) {
+    return with_hint(invalid("{}: {} is {}; it must have rank {} {}", op, name, view.describe(), rank, dimensions),
+                     std::string(way_out));
   }
-  for (std::size_t d = 0; d < 4; ++d) {
+  for (std::size_t d = 0; d < rank; ++d) {
     if (view.shape[d] < 0) return invalid("{}: {} is {}; sizes must not be negative", op, name, view.describe());
   }
   if (view.element_count() == 0) return ok_status();
   if (view.data == nullptr) return invalid("{}: {} is {} but its data pointer is null", op, name, view.describe());
-  std::array<std::size_t, 3> order = {0, 1, 2};
-  std::sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) { return view.stride[x] < view.stride[y]; });
-  std::int64_t needed = view.shape[3];
-  bool right = view.shape[3] == 1 || view.stride[3] == 1;
+  const std::size_t last = rank - 1;
+  std::array<std::size_t, kMaxRank> all{};
+  const std::span<std::size_t> order = std::span(all).first(last);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t d) { return view.stride[d]; });
+  std::int64_t needed = view.shape[last];
+  bool right = view.shape[last] == 1 || view.stride[last] == 1;
   for (const std::size_t d : order) {
     if (view.shape[d] == 1) continue;
     right = right && view.stride[d] >= needed;
     needed += (view.shape[d] - 1) * view.stride[d];
   }
   if (right) return ok_status();
-  return with_hint(
-      invalid("{}: {} is {} with strides [{}, {}, {}, {}]; rows of {} elements must be contiguous and apart", op, name,
-              view.describe(), view.stride[0], view.stride[1], view.stride[2], view.stride[3], view.shape[3]),
-      "give a view of rank 4 whose last dimension is contiguous, or copy it");
+  return with_hint(invalid("{}: {} is {} with strides [{}]; rows of {} elements must be contiguous and apart", op, name,
+                           view.describe(), fmt::join(std::span(view.stride).first(rank), ", "), view.shape[last]),
+                   std::string(way_out));
+}
+
+Status check_heads_layout(std::string_view op, std::string_view name, const TensorView& view) {
+  return check_interleaved_layout(op, name, view, "[batch, length, heads, dim]",
+                                  "give a view of rank 4 whose last dimension is contiguous, or copy it");
 }
 
 bool has_shape(const TensorView& view, DType dtype, std::span<const std::int64_t> shape) {

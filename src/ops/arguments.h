@@ -33,8 +33,10 @@ record::Case with_dtype_names(record::Case requested, std::initializer_list<std:
 Status check_layout(std::string_view op, std::string_view name, const TensorView& view, int rank,
                     std::string_view way_out);
 
-// [batch, length, heads, dim], contiguous in the last dimension, and no two elements at one place: the other dimensions
-// may lie in any order.
+// Of these `dimensions` ("[batch, length, heads, dim]"), contiguous in the last, and no two elements at one place: the
+// others may lie in any order.
+Status check_interleaved_layout(std::string_view op, std::string_view name, const TensorView& view,
+                                std::string_view dimensions, std::string_view way_out);
 Status check_heads_layout(std::string_view op, std::string_view name, const TensorView& view);
 
 // Every byte of every operand has a 64-bit offset, whatever its dtype; asked of a case, whose sizes no memory has

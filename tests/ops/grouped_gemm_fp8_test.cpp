@@ -95,6 +95,26 @@ TEST(GroupedGemmFp8, IsGemmFp8OfEachGroup) {
   }
 }
 
+// As the codes of the transposes of a stack lie that were made in one call: a row of every matrix, then the next.
+TEST(GroupedGemmFp8, RowsOfAStackMayLieBetweenThoseOfOtherMatrices) {
+  const ops::Problem problem = bound("rows=110 groups=4 k=128 n=24 out=f32");
+  Operands dense = with_offsets(problem, {3, 40, 40, 41, 107}), other = with_offsets(problem, {3, 40, 40, 41, 107});
+  std::vector<TensorView> views = other.views();
+  TensorView& b = views[kB];
+  auto* const codes = static_cast<unsigned char*>(b.data);
+  std::vector<unsigned char> between(4 * 24 * 128);
+  for (int matrix = 0; matrix < 4; ++matrix) {
+    for (int row = 0; row < 24; ++row) {
+      std::copy_n(codes + (matrix * 24 + row) * 128, 128, &between[(row * 4 + matrix) * 128]);
+    }
+  }
+  b.data = between.data();
+  b.stride = {128, 4 * 128, 1};
+  ASSERT_TRUE(run(problem, dense));
+  ASSERT_TRUE((*ops::find_implementation(op(), "cpu_groups"))->run(problem, views, Stream::cpu(2)));
+  EXPECT_EQ(dense.all[kC].values(), other.all[kC].values());
+}
+
 TEST(GroupedGemmFp8, RowsOfNoGroupAreZeroAndNeitherTheyNorOtherGroupsCount) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const ops::Problem problem = bound("rows=20 groups=4 k=32 n=16 out=f32");
@@ -172,6 +192,7 @@ TEST(GroupedGemmFp8, SaysWhatDoesNotGoTogether) {
   EXPECT_THAT(error([](auto& args) { args.scale_a.shape[0] = 1; }), HasSubstr("scale_a"));
   EXPECT_THAT(error([](auto& args) { args.scale_b.shape[2] = 1; }), HasSubstr("scale_b"));
   EXPECT_THAT(error([](auto& args) { args.b.shape[2] = 199; }), HasSubstr("check along_sums and scaling"));
+  EXPECT_THAT(error([](auto& args) { args.b.stride[0] = args.b.stride[1]; }), HasSubstr("contiguous and apart"));
   EXPECT_THAT(error([](auto& args) { args.scaling = GroupedFp8Scaling::kRow; }),
               HasSubstr("scale_a has rank 2; it must have rank 1"));
   EXPECT_THAT(error([](auto& args) { args.offsets.dtype = DType::kF32; }), HasSubstr("give i32 or i64"));

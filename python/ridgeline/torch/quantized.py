@@ -303,8 +303,8 @@ def stack_parts(x: torch.Tensor, dtype: torch.dtype, grouping: str, rule: str, r
         q, scale, q_t, scale_t = call(x.view(groups * rows, cols), dtype, grouping, rule, row, column)
         if row:
             q, scale = q.view(groups, rows, cols), scale.view(groups, rows // 128, -1)
-        if column:  # [cols, groups * rows]
-            q_t = q_t.view(torch.uint8).view(cols, groups, rows).transpose(0, 1).contiguous().view(dtype)
+        if column:  # [cols, groups * rows], of which the matrices are views: products take any distance between rows
+            q_t = q_t.view(cols, groups, rows).transpose(0, 1)
             scale_t = scale_t.view(-1, groups, rows // 128).transpose(0, 1).contiguous()
     return q if row else None, scale if row else None, q_t if column else None, scale_t if column else None
 

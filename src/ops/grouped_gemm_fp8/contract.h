@@ -21,7 +21,8 @@
 //           groups. Scales are zero or at least 2^-126 in magnitude: what is smaller may be flushed or rounded.
 // Dtypes    A and B e4m3fn or e5m2, the same or one each; C bf16, f16 or f32; offsets i32 or i64.
 // Layout    Columns are contiguous (stride 1), and so are vectors; rows, of scales too, may be any number of elements
-//           >= their length apart, and so may the matrices of a stack. Aliasing  C may not overlap anything else.
+//           >= their length apart, and so may the matrices of a stack; rows of a stack B may lie between those of
+//           other matrices. Aliasing  C may not overlap anything else.
 // Numerics  As gemm_fp8's kPromoted: sums of 128 products in the matrix unit, which keeps about 14 bits of every
 //           addend, then in fp32, or more exact; C is rounded once. The length of a sum is k, or the rows of its group.
 // accumulate  Along sums: C += the sums, added in fp32 and rounded once. An empty group leaves its C[g] as it is.

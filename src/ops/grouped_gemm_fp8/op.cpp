@@ -35,7 +35,6 @@ Status check_layouts(const Args& args) {
                      "only sums over rows are added to C; add the product of rows afterwards");
   }
   constexpr std::string_view kCopy = "copy it to row-major matrices";
-  const int stack = args.along_sums ? 2 : 3;
   constexpr std::string_view kVector = "give a contiguous vector";
   const auto check_scale = [&](std::string_view name, const TensorView& view, const std::vector<std::int64_t>& shape) {
     return check_layout(kOp, name, view, static_cast<int>(shape.size()), shape.size() == 1 ? kVector : kCopy);
@@ -44,7 +43,8 @@ Status check_layouts(const Args& args) {
   form.scaling = args.scaling;
   form.along_sums = args.along_sums;
   RIDGE_CHECK_OK(check_layout(kOp, "A", args.a, 2, kCopy));
-  RIDGE_CHECK_OK(check_layout(kOp, "B", args.b, stack, kCopy));
+  RIDGE_CHECK_OK(args.along_sums ? check_layout(kOp, "B", args.b, 2, kCopy)
+                                 : check_interleaved_layout(kOp, "B", args.b, "[groups, n, k]", kCopy));
   RIDGE_CHECK_OK(check_scale("scale_a", args.scale_a, form.scale_a()));
   RIDGE_CHECK_OK(check_scale("scale_b", args.scale_b, form.scale_b()));
   RIDGE_CHECK_OK(check_layout(kOp, "C", args.c, args.along_sums ? 3 : 2, kCopy));
