@@ -214,3 +214,48 @@ def test_torch_func_inside(device):
         model(x)
         found = torch.func.grad(loss)(dict(model.named_parameters()))
     assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+@pytest.mark.parametrize("recipe", ["blockwise", "rowwise_with_gw_hp"])
+def test_experts_keep_their_codes(device, recipe):
+    torch.manual_seed(4)
+    layer = rt.MoE(128, 128, 4, 2, recipe=recipe, device=device, dtype=torch.bfloat16)
+    parts = [torch.randn(96, 128, device=device).bfloat16() for _ in range(2)]
+
+    def gradients():
+        layer.zero_grad()
+        results = []
+        for x in parts:
+            results.append(layer(x).y)
+            results[-1].float().square().sum().backward()
+        return results + [layer.gate_up.weight.grad, layer.down.weight.grad]
+
+    plain = gradients()
+    with rt.quantized_weights(layer, check=True) as kept:
+        assert all(torch.equal(one, other) for one, other in zip(gradients(), plain))
+        inside = quantisations(gradients)
+        with torch.no_grad():
+            layer.down.weight *= 2
+        doubled = gradients()
+        assert not torch.equal(doubled[0], plain[0])
+        layer.down.weight.data.copy_(layer.down.weight.data[:, [1, 0, *range(2, 128)]])
+        with pytest.raises(RuntimeError, match="the weight of down has changed in a way that PyTorch does not count"):
+            gradients()
+        kept.new_step()
+        gradients()
+    of_weights = 4 if recipe == "blockwise" else 6  # two parts of two stacks: a call each, or one for either orientation, of which the first has no dx
+    assert quantisations(gradients) == inside + of_weights
+    layer.gate_up.weight.main_grad = torch.zeros(layer.gate_up.weight.shape, device=device)
+    layer.down.weight.main_grad = torch.zeros(layer.down.weight.shape, device=device)
+    sums = []
+    for keep in (False, True):
+        for weight in (layer.gate_up.weight, layer.down.weight):
+            weight.main_grad.zero_()
+        if keep:
+            with rt.quantized_weights(layer):
+                results = [layer(x).y.float().square().sum() for x in parts]
+                sum(results).backward()
+        else:
+            sum(layer(x).y.float().square().sum() for x in parts).backward()
+        sums.append([layer.gate_up.weight.main_grad.clone(), layer.down.weight.main_grad.clone()])
+    assert all(torch.equal(*pair) for pair in zip(*sums)) and sums[0][0].any()

@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from . import exchange
 from ._recipe import RecipeLike, describe
 from .grouped import fp8_grouped_linear, recipe_of
+from .kept import factor
 from .modules import Linear, _main_grad
 from .ops import autocast, grouped_gemm, swiglu
 from .precision import in_force
@@ -25,8 +26,11 @@ class GroupedLinear(torch.nn.Module):
     ``weight`` is [num_experts, out_features, in_features]: ``weight[e]`` is that of a torch.nn.Linear. ``offsets`` [num_experts + 1] says on the device
     where the rows of each expert begin and where the last end (``expert_order``); rows of none are 0 in the result. Gradients are products of groups, too;
     that of a weight with ``main_grad`` is added there. With ``recipe`` products are made of 8-bit floats, as ``fp8_grouped_linear`` takes it; in a block of
-    ``autocast_fp8(enabled=False)`` they are not, and recipes of such blocks are for ``Linear`` and ``Fp8Linear``.
+    ``autocast_fp8(enabled=False)`` they are not, and recipes of such blocks are for ``Linear`` and ``Fp8Linear``. In a block of
+    ``quantized_weights`` the weight is quantised once a step.
     """
+
+    _codes_can_be_kept = True
 
     def __init__(
         self,
@@ -56,7 +60,7 @@ class GroupedLinear(torch.nn.Module):
         main_grad = _main_grad(self.weight)
         if self.recipe is None or in_force(self.recipe) is None:
             return grouped_gemm(x, self.weight, offsets, True, main_grad=main_grad)
-        return fp8_grouped_linear(x, self.weight, offsets, self.recipe, main_grad=main_grad)
+        return fp8_grouped_linear(x, factor(self, self.weight, self.recipe), offsets, self.recipe, main_grad=main_grad)
 
     def extra_repr(self) -> str:
         words = f"num_experts={self.num_experts}, in_features={self.in_features}, out_features={self.out_features}"

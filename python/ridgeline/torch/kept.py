@@ -18,8 +18,8 @@ _BITS = {2: torch.int16, 4: torch.int32}
 
 
 def _sum_of_bits(weight: torch.Tensor) -> int:
-    """Of the bits of all elements, weighted by row and by column: rows or columns that change places change it."""
-    bits = weight.detach().view(_BITS[weight.element_size()])
+    """Of the bits of all elements, weighted by row and by column: rows or columns that change places change it. A stack's rows are those of all."""
+    bits = weight.detach().flatten(0, -2).view(_BITS[weight.element_size()])
     total = torch.zeros((), dtype=torch.int64, device=weight.device)
     for dim, factor in ((1, 1), (0, 0x9E3779B1)):
         sums = bits.sum(dim, dtype=torch.int64)
@@ -63,12 +63,14 @@ class _Slot:
         return codes
 
 
+KEEPS = "_codes_can_be_kept"  # class attribute of the layers that ask ``factor`` for their weight
+
 # Beside the layers and not in them: a copy of a layer, a checkpoint or a changed class takes nothing along.
 _slots: weakref.WeakKeyDictionary[torch.nn.Module, _Slot] = weakref.WeakKeyDictionary()
 
 
 def factor(layer: torch.nn.Module, weight: torch.Tensor, config: Config) -> torch.Tensor:
-    """The weight as a factor of gemm_fp8: kept codes inside ``quantized_weights``, else the weight itself.
+    """The weight, or a stack of them, as a factor of an 8-bit product: kept codes inside ``quantized_weights``, else the weight itself.
 
     Traced code, forward mode, transforms of torch.func, subclasses of tensors and recipes whose products read the weight in more
     than one format get the weight: the same result, made anew.

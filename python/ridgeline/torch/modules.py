@@ -17,7 +17,7 @@ from . import delayed, observe, products, sharding
 from ._recipe import Config, RecipeLike, as_config, as_recipe, delayed_of, describe
 from .coded import activation_quantize, rms_norm_quantize
 from .config import QuantConfig
-from .kept import KeptWeights, factor
+from .kept import KEEPS, KeptWeights, factor
 from .ops import ActivationFunction, _gemm, _gemm_fp8, autocast_dtype, embedding, gated, gemm, gemm_fp8, layer_norm, rms_norm, transformed
 from .precision import in_force
 from .quantized import QuantizedTensor
@@ -209,6 +209,7 @@ class Fp8Linear(torch.nn.Linear):
     """
 
     config: Config
+    _codes_can_be_kept = True
 
     def __init__(
         self,
@@ -580,7 +581,7 @@ class SwiGLU(torch.nn.Module):
 
 @contextlib.contextmanager
 def quantized_weights(module: torch.nn.Module, *, check: bool = False) -> Iterator[KeptWeights]:
-    """Inside, the Fp8Linear layers of ``module`` quantise their weights once a step instead of in every call.
+    """Inside, the Fp8Linear and GroupedLinear layers of ``module`` quantise their weights once a step instead of in every call.
 
     For the micro-batches of a step: the same results and gradients, less work. A weight is quantised again after a step of any
     torch.optim.Optimizer, after an in-place change that PyTorch counts, and when its memory, recipe or autocast is another.
@@ -588,7 +589,7 @@ def quantized_weights(module: torch.nn.Module, *, check: bool = False) -> Iterat
     call ``new_step()`` of what the block gives. ``check`` compares a sum of each weight's bits in every call, which waits for
     the device: RuntimeError with the layer's name for such a change.
     """
-    kept = KeptWeights(((name, layer) for name, layer in module.named_modules() if isinstance(layer, Fp8Linear)), check)
+    kept = KeptWeights(((name, layer) for name, layer in module.named_modules() if getattr(type(layer), KEEPS, False)), check)
     hook = register_optimizer_step_post_hook(lambda *_: kept.new_step())
     try:
         yield kept
