@@ -43,7 +43,7 @@ inline unsigned to_code(float, long long) { return 256; }
 #include "ops/embedding_backward/element.cuh"
 #include "ops/embedding_backward/device_check.cu"
 #include "ops/symmetric_product/device_check.cu"
-#include "ops/grouped_gemm/device_check.cu"
+#include "ops/matmul/grouped_check.cu"
 #include "ops/attention/check_pairs.cuh"
 #include "ops/attention/device_check.cu"
 #include "ops/attention/backward/device_check.cu"
@@ -79,8 +79,10 @@ const Kernels& kernels() {
       {"symmetric_pairs", on_host(symmetric_pairs)},
       {"symmetric_samples", on_host(symmetric_samples)},
       {"symmetric_reference", on_host(symmetric_reference)},
+      {"grouped_times", on_host(grouped_check::grouped_times)},
       {"grouped_expected", on_host(grouped_check::grouped_expected)},
       {"grouped_judge", on_host(grouped_check::grouped_judge)},
+      {"grouped_truncation", on_host(grouped_check::grouped_truncation)},
       {"grouped_reference", on_host(grouped_check::grouped_reference)},
       {"attention_rows", on_host(attention_check::attention_rows)},
       {"attention_sums", on_host(attention_check::attention_sums)},
@@ -258,25 +260,40 @@ TEST_P(CheckKernels, SeeAWrongOutput) {
 // Mistakes that grouped kernels make, in one row or one matrix of many.
 class GroupedCheck : public CheckKernelsOfACall {
  protected:
-  // What is wrong where group boundaries are moved for the kernel alone.
-  void computed_with_moved(const char* text, const std::function<void(std::vector<double>&)>& move) {
+  // What is wrong where an input, group boundaries for instance, is moved for the kernel alone.
+  void computed_with_moved(const char* text, const std::function<void(std::vector<double>&)>& move,
+                           std::string_view input = "offsets") {
     prepare(text, Family::kNormal);
     ASSERT_LE(projection(), 1.0);
-    const std::vector<double> right = values("offsets");
+    const std::vector<double> right = values(input);
     std::vector<double> moved = right;
     move(moved);
     ASSERT_NE(moved, right);
-    assign("offsets", moved);
+    assign(input, moved);
     computed_as(text);
-    assign("offsets", right);
-    EXPECT_GT(projection(), 1.0) << text;
+    assign(input, right);
+    EXPECT_GT(projection(), 1.0) << text << ": " << input;
   }
 };
 
 TEST_F(GroupedCheck, SeesARowInTheGroupOfItsNeighbour) {
   for (const char* text :
-       {"grouped_gemm rows=150 groups=4 k=40 n=70", "grouped_gemm rows=150 groups=4 m=40 n=70 layout=tn"}) {
+       {"grouped_gemm rows=150 groups=4 k=40 n=70", "grouped_gemm rows=150 groups=4 m=40 n=70 layout=tn",
+        "grouped_gemm_fp8 rows=150 groups=4 k=200 n=70", "grouped_gemm_fp8 rows=150 groups=4 k=40 n=70 scaling=row"}) {
     computed_with_moved(text, [](std::vector<double>& offsets) { offsets[2] += offsets[2] < offsets[3] ? 1 : -1; });
+  }
+}
+
+TEST_F(GroupedCheck, SeesScalesOfOtherRowsAndOtherGroups) {
+  for (const char* text :
+       {"grouped_gemm_fp8 rows=150 groups=4 k=200 n=70", "grouped_gemm_fp8 rows=150 groups=4 k=70 n=70 scaling=row",
+        "grouped_gemm_fp8 rows=800 groups=4 m=40 n=66 along=sums",
+        "grouped_gemm_fp8 rows=800 groups=4 m=40 n=66 along=sums scaling=row",
+        "grouped_gemm_fp8 rows=800 groups=4 m=40 n=66 along=sums scaling=tensor"}) {
+    for (const std::string_view input : {"scale_a", "scale_b"}) {
+      computed_with_moved(
+          text, [](std::vector<double>& scales) { std::ranges::rotate(scales, scales.begin() + 1); }, input);
+    }
   }
 }
 
@@ -570,7 +587,13 @@ INSTANTIATE_TEST_SUITE_P(
         "grouped_gemm rows=150 groups=5 k=40 n=70", "grouped_gemm rows=90 groups=9 k=70 n=20 layout=nn out=f32",
         "grouped_gemm rows=140 groups=3 m=70 n=66 layout=tn offsets=i64",
         "grouped_gemm rows=20 groups=7 m=9 n=20 layout=tn out=f32 accumulate=1 dtype=f16",
-        "grouped_gemm rows=40 groups=2 k=0 n=9 dtype=f32",
+        "grouped_gemm rows=40 groups=2 k=0 n=9 dtype=f32", "grouped_gemm_fp8 rows=150 groups=5 k=200 n=140",
+        "grouped_gemm_fp8 rows=70 groups=3 k=260 n=40 scaling=row out=f32 dtype=e5m2_e4m3fn",
+        "grouped_gemm_fp8 rows=40 groups=9 k=70 n=66 scaling=tensor offsets=i64",
+        "grouped_gemm_fp8 rows=20 groups=2 k=0 n=9",
+        "grouped_gemm_fp8 rows=800 groups=4 m=40 n=66 along=sums out=f32 accumulate=1",
+        "grouped_gemm_fp8 rows=640 groups=3 m=70 n=20 along=sums scaling=row",
+        "grouped_gemm_fp8 rows=640 groups=6 m=9 n=20 along=sums scaling=tensor dtype=e5m2",
         "attention batch=2 heads=2 kv_heads=1 q_len=70 k_len=70 dim=40 mask=causal",
         "attention heads=2 kv_heads=2 q_len=9 k_len=150 dim=16 dtype=f16 keys_left=40 keys_right=3",
         "attention heads=1 kv_heads=1 q_len=80 k_len=20 dim=8 mask=causal",

@@ -28,6 +28,8 @@ enum Param : std::size_t {
 };
 enum Operand : std::size_t { kA, kB, kScaleA, kScaleB, kOffsetsOperand, kC };
 
+inline constexpr std::int64_t kUnitTerms = 128;  // that the matrix unit adds up before their sum moves to fp32
+
 struct Shape {
   std::int64_t rows = 0, groups = 1;
   std::int64_t m = 0, n = 0, k = 0;  // m along sums only, k along rows only
@@ -62,5 +64,6 @@ Result<SpotCheck> spot_check(const Problem& problem, std::span<const TensorView>
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
+std::shared_ptr<const DeviceCheck> device_check();
 
 }  // namespace ridge::ops::grouped_gemm_fp8

@@ -268,6 +268,7 @@ Operator describe() {
   op.cases = cases;
   op.vary = vary;
   op.plan_values = plan_values;
+  op.device_check = device_check();
   // Scales below 2^-126 are outside the contract, and that family makes them.
   op.excuses = [](const Problem&, numerics::Family family) { return family == numerics::Family::kDenormals; };
   return op;

@@ -5,8 +5,7 @@
 namespace ridge::ops::grouped_gemm_fp8 {
 namespace {
 
-// The matrix unit adds up 128 of k at a time.
-ProductModel model_of(const CodedProduct& product) { return coded_model(product, 128); }
+ProductModel model_of(const CodedProduct& product) { return coded_model(product, kUnitTerms); }
 
 }  // namespace
 

@@ -136,6 +136,61 @@ struct TileSums {
   }
 };
 
+// A step of the matrix unit along k, in fp32, since bounds are made of it: numbers, and what they are aligned by.
+constexpr int kUnitStep = 32;
+struct UnitStep {
+  float values[kUnitStep][kTile + 1], weights[kUnitStep][kTile + 1];
+
+  __device__ void put(int depth, int at, double value, float weight) {
+    values[depth][at] = static_cast<float>(value);
+    weights[depth][at] = weight;
+  }
+};
+
+// What the matrix unit may cut off 4 x 4 sums by a thread of a block of 64 x 64 (ops/matmul/matrix_unit.h).
+struct UnitSums {
+  float sum[4][4] = {}, low[4][4] = {}, high[4][4] = {}, coherent[4][4] = {}, lean[4][4] = {};
+  double spread[4][4] = {};
+
+  // `promoted`: behind this step the sums move to fp32.
+  __device__ void add(const UnitStep& a, const UnitStep& b, int row, int column, bool promoted) {
+    const auto sign = [](float x) { return copysignf(x != 0 ? 1.0f : 0.0f, x); };
+    float largest[4][4] = {}, signs[4][4] = {};
+#pragma unroll 4
+    for (int depth = 0; depth < kUnitStep; ++depth) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const float x = a.values[depth][row + i], y = b.values[depth][column + j];
+          sum[i][j] += x * y;
+          largest[i][j] = fmaxf(largest[i][j], a.weights[depth][row + i] * b.weights[depth][column + j]);
+          signs[i][j] += sign(x) * sign(y);
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const float u = 0x1p-13f * fmaxf(high[i][j] - low[i][j], largest[i][j]);
+        coherent[i][j] += u * signs[i][j] * signs[i][j] / kUnitStep;
+        lean[i][j] += u * signs[i][j];
+        spread[i][j] += static_cast<double>(u) * u;
+        low[i][j] = promoted ? sum[i][j] : fminf(low[i][j], sum[i][j]);
+        high[i][j] = promoted ? sum[i][j] : fmaxf(high[i][j], sum[i][j]);
+      }
+    }
+  }
+  // Of sums of so many terms.
+  [[nodiscard]] __device__ Cut at(int i, int j, i64 terms) const {
+    const double steps = fmax(1.0, static_cast<double>((terms + kUnitStep - 1) / kUnitStep));
+    const double together = coherent[i][j], most = together + 10 * sqrt(spread[i][j]), leaning = 0.36 * lean[i][j];
+    return {isfinite(most) ? most : __longlong_as_double(0x7ff0000000000000ll),  // of infinite terms
+            leaning * leaning + 1.5 * spread[i][j] + together * together / (8 * steps), fabs(leaning)};
+  }
+};
+
 }  // namespace ridge::product_check
 
 using namespace ridge::product_check;
@@ -327,82 +382,45 @@ extern "C" __global__ void __launch_bounds__(256)
   add_to(result, squares, count);
 }
 
-// Of rows first_row .. first_row + rows, what the matrix unit may have cut off (ops/matmul/matrix_unit.h), in the
-// arrays that product_reference takes it from. 64 x 64 elements per block, 4 x 4 per thread, in fp32: these are bounds.
+// Of rows first_row .. first_row + rows, what the matrix unit may have cut off, in the arrays that product_reference
+// takes it from. 64 x 64 elements per block, 4 x 4 per thread.
 extern "C" __global__ void __launch_bounds__(256)
     product_truncation(Matrix a, Matrix b, Matrix scale_a, Matrix scale_b, i64 granularity_a, i64 granularity_b,
                        i64 flags, i64 first_row, i64 rows, i64 n, i64 k, i64 unit_terms, double* allowed,
                        double* variance, double* shift) {
-  constexpr int kSize = 64, kStep = 32;
-  __shared__ float slice_a[kStep][kSize + 1], slice_b[kStep][kSize + 1];
-  __shared__ float weight_a[kStep][kSize + 1], weight_b[kStep][kSize + 1];
+  __shared__ UnitStep step_a, step_b;
   const bool trans_a = (flags & kTransA) != 0, trans_b = (flags & kTransB) != 0;
-  const i64 m0 = blockIdx.y * static_cast<i64>(kSize), n0 = blockIdx.x * static_cast<i64>(kSize);
+  const i64 m0 = blockIdx.y * static_cast<i64>(kTile), n0 = blockIdx.x * static_cast<i64>(kTile);
   const int row = threadIdx.x / 16 * 4, column = threadIdx.x % 16 * 4;
-  float sum[4][4] = {}, low[4][4] = {}, high[4][4] = {}, coherent[4][4] = {}, lean[4][4] = {};
-  double spread[4][4] = {};
-  const auto sign = [](float x) { return copysignf(x != 0 ? 1.0f : 0.0f, x); };
-  for (i64 k0 = 0; k0 < k; k0 += kStep) {
-    for (int i = static_cast<int>(threadIdx.x); i < kSize * kStep; i += 256) {
+  UnitSums sums;
+  for (i64 k0 = 0; k0 < k; k0 += kUnitStep) {
+    for (int i = static_cast<int>(threadIdx.x); i < kTile * kUnitStep; i += 256) {
       bool bad = false;
-      int at = trans_a ? i % kSize : i / kStep, depth = trans_a ? i / kSize : i % kStep;
-      slice_a[depth][at] = weight_a[depth][at] = 0;
-      if (m0 + at < rows && k0 + depth < k) {
-        const i64 r = first_row + m0 + at;
-        const double value = element(a, trans_a, scale_a, granularity_a, r, k0 + depth, bad);
-        slice_a[depth][at] = static_cast<float>(value);
-        weight_a[depth][at] = alignment_weight(a, trans_a, r, k0 + depth, value);
-      }
-      at = trans_b ? i / kStep : i % kSize;
-      depth = trans_b ? i % kStep : i / kSize;
-      slice_b[depth][at] = weight_b[depth][at] = 0;
-      if (n0 + at < n && k0 + depth < k) {
-        const double value = element(b, !trans_b, scale_b, granularity_b, n0 + at, k0 + depth, bad);
-        slice_b[depth][at] = static_cast<float>(value);
-        weight_b[depth][at] = alignment_weight(b, !trans_b, n0 + at, k0 + depth, value);
-      }
+      int at = trans_a ? i % kTile : i / kUnitStep, depth = trans_a ? i / kTile : i % kUnitStep;
+      const i64 r = first_row + m0 + at;
+      const bool in_a = m0 + at < rows && k0 + depth < k;
+      const double x = in_a ? element(a, trans_a, scale_a, granularity_a, r, k0 + depth, bad) : 0.0;
+      step_a.put(depth, at, x, in_a ? alignment_weight(a, trans_a, r, k0 + depth, x) : 0.0f);
+      at = trans_b ? i / kUnitStep : i % kTile;
+      depth = trans_b ? i % kUnitStep : i / kTile;
+      const bool in_b = n0 + at < n && k0 + depth < k;
+      const double y = in_b ? element(b, !trans_b, scale_b, granularity_b, n0 + at, k0 + depth, bad) : 0.0;
+      step_b.put(depth, at, y, in_b ? alignment_weight(b, !trans_b, n0 + at, k0 + depth, y) : 0.0f);
     }
     __syncthreads();
-    float largest[4][4] = {}, signs[4][4] = {};
-#pragma unroll 4
-    for (int depth = 0; depth < kStep; ++depth) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const float x = slice_a[depth][row + i], y = slice_b[depth][column + j];
-          sum[i][j] += x * y;
-          largest[i][j] = fmaxf(largest[i][j], weight_a[depth][row + i] * weight_b[depth][column + j]);
-          signs[i][j] += sign(x) * sign(y);
-        }
-      }
-    }
+    sums.add(step_a, step_b, row, column, (k0 + kUnitStep) % unit_terms == 0);
     __syncthreads();
-    const bool promoted = (k0 + kStep) % unit_terms == 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float u = 0x1p-13f * fmaxf(high[i][j] - low[i][j], largest[i][j]);
-        coherent[i][j] += u * signs[i][j] * signs[i][j] / kStep;
-        lean[i][j] += u * signs[i][j];
-        spread[i][j] += static_cast<double>(u) * u;
-        low[i][j] = promoted ? sum[i][j] : fminf(low[i][j], sum[i][j]);
-        high[i][j] = promoted ? sum[i][j] : fmaxf(high[i][j], sum[i][j]);
-      }
-    }
   }
-  const double steps = fmax(1.0, static_cast<double>((k + kStep - 1) / kStep));
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const i64 r = m0 + row + i, c = n0 + column + j, at = r * n + c;
       if (r >= rows || c >= n) continue;
-      const double together = coherent[i][j], most = together + 10 * sqrt(spread[i][j]), leaning = 0.36 * lean[i][j];
-      allowed[at] = isfinite(most) ? most : __longlong_as_double(0x7ff0000000000000ll);  // of infinite terms
-      variance[at] = leaning * leaning + 1.5 * spread[i][j] + together * together / (8 * steps);
-      shift[at] = fabs(leaning);
+      const Cut cut = sums.at(i, j, k);
+      allowed[at] = cut.allowed;
+      variance[at] = cut.variance;
+      shift[at] = cut.shift;
     }
   }
 }
