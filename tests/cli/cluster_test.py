@@ -40,13 +40,13 @@ class Base(unittest.TestCase):
         self.addCleanup(engine.kill)
         return engine
 
-    def run_ridge(self, *words, code=0, limit=280):
+    def run_ridge(self, *words, code=0, limit=400):
         ended = subprocess.run([RIDGE, *map(str, words)], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                timeout=limit)
         self.assertEqual(ended.returncode, code, f"{words}\n{ended.stdout[-2000:]}\n{ended.stderr[-2000:]}")
         return ended.stdout + ended.stderr
 
-    def optimize(self, name, *words, budget="45s"):
+    def optimize(self, name, *words, budget="2m"):
         return ("optimize", "gemm", *SHAPES, *TRIES, "--budget", budget, "--directory", name, *words)
 
     def events(self, name):
