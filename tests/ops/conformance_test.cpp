@@ -25,6 +25,8 @@ struct Row {
   [[nodiscard]] bool supports(const ops::Problem& problem) const {
     return !dispatch::why_not(choice(), problem, ops::device_info(Stream::cpu())).has_value();
   }
+  // Held to itself: a part of the cases and runs shows that it takes every layout and leaves what it should.
+  [[nodiscard]] bool is_reference() const { return implementation->name == "reference"; }
   // Those to check, in its configuration.
   [[nodiscard]] std::vector<ops::Problem> problems() const {
     std::vector<ops::Problem> all = check_problems(*op);
@@ -58,7 +60,9 @@ TEST_P(Conformance, MatchesTheReferenceOnEveryCheckCase) {
   const Row row = GetParam();
   int ran = 0;
   std::uint64_t seed = 1;
-  for (const ops::Problem& problem : row.problems()) {
+  const std::vector<ops::Problem> problems = row.problems();
+  for (std::size_t p = 0; p < problems.size(); p += row.is_reference() ? 4 : 1) {
+    const ops::Problem& problem = problems[p];
     if (!row.supports(problem)) continue;
     ++ran;
     for (const Layout& layout : {kPacked, kAwkward}) {
@@ -92,7 +96,7 @@ TEST_P(Conformance, GivesTheSameBitsInTenRuns) {
     if (!row.supports(problem)) continue;
     Operands first = make_operands(problem, kAwkward, 77);
     ASSERT_TRUE(row.implementation->run(problem, {first.views(), first.scalars}, Stream::cpu(2)).ok());
-    for (int run = 0; run < 9; ++run) {
+    for (int run = 0; run < (row.is_reference() ? 2 : 9); ++run) {
       Operands again = make_operands(problem, kAwkward, 77);
       // The thread count must not matter to us; other libraries do not promise that.
       const int threads = row.implementation->vendor ? 2 : 1 + run % 4;
@@ -109,7 +113,7 @@ TEST_P(Conformance, CarriesNanAndInfThrough) {
   const Row row = GetParam();
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   const std::vector<ops::Problem> problems = row.problems();
-  for (std::size_t p = 0; p < problems.size(); p += 3) {
+  for (std::size_t p = 0; p < problems.size(); p += row.is_reference() ? 12 : 3) {
     const ops::Problem& problem = problems[p];
     if (!row.supports(problem)) continue;
     for (const double special : {nan, inf, -inf}) {

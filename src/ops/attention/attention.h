@@ -162,6 +162,11 @@ struct Seen {
   std::int64_t place = 0;
 };
 Seen keys_seen(const Shape& shape, const Documents& documents, std::int64_t query);
+// Of the products of two rows, for references alone.
+struct ProductSums {
+  double value = 0, magnitude = 0, square = 0;
+};
+ProductSums sums_of_products(const double* x, const double* y, std::int64_t count);
 // A score of a scaled product, for references alone: behind the softcap, and the head's slope times the distance of
 // query and key taken off.
 struct Score {

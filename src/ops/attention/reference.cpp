@@ -47,23 +47,20 @@ Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, Seen 
   bool broken = false;
   for (const std::int64_t j : row.keys) {
     const double* const key = k.at(b, j, h);
-    double sum = 0, absolute = 0, square = 0;
-    for (std::int64_t c = 0; c < k.dim; ++c) {
-      sum += q[c] * key[c];
-      absolute += std::fabs(q[c] * key[c]);
-      square += q[c] * q[c] * key[c] * key[c];
-    }
+    const ProductSums product = sums_of_products(q, key, k.dim);
+    const double sum = product.value;
     const Score made = score_of(s, sum * s.scale, head.slope, seen.place - j);
     const double score = made.value;
     row.weights.push_back(score);
     broken = broken || std::isnan(score) || score == kInfinity;
     most = std::max(most, score);
     if (!std::isfinite(sum * s.scale)) continue;  // also where a softcap makes a number of it
-    magnitude = std::max(magnitude, absolute * s.scale);
+    magnitude = std::max(magnitude, product.magnitude * s.scale);
     largest = std::max(largest, std::fabs(score));
     const numerics::Reduction dot{DType::kF32, DType::kF32, k.dim};
     const double slope = s.scale * made.slope;
-    const double variance = numerics::ideal_square_error(dot, sum, square) * slope * slope + kU * kU * made.variance;
+    const double variance =
+        numerics::ideal_square_error(dot, sum, product.square) * slope * slope + kU * kU * made.variance;
     row.score_variance = std::max(row.score_variance, variance);
   }
   const bool empty = !broken && most == -kInfinity;
@@ -105,21 +102,29 @@ void append_output_row(const Shape& s, const Row& row, const Rows& v, std::int64
   // dtype they are rounded to its smallest step.
   const double least_step = numerics::ulp(s.dtype, 0.0) * row.unit,
                least = std::max(kNormal * row.unit, least_step / 2);
-  for (std::int64_t c = 0; c < v.dim; ++c) {
-    double sum = 0, magnitude = 0, square = 0, values = 0, lost = 0, of_steps = 0;
-    for (std::size_t j = 0; j < row.weights.size(); ++j) {
-      const double weight = row.weights[j], value = v.at(b, row.keys[j], h)[c];
-      const double term = weight * value;
-      sum += term;
-      magnitude += std::fabs(term);
-      square += term * term;
-      values += std::fabs(value);
-      if (weight < kNormal * row.unit) {
-        lost += term;
-      } else if (weight < least_step / (2 * r)) {
-        of_steps += value * value;
-      }
+  const auto columns = static_cast<std::size_t>(v.dim);
+  // Of every column.
+  std::vector<double> sums(columns), magnitudes(columns), squares(columns), all_values(columns), all_lost(columns),
+      all_of_steps(columns);
+  for (std::size_t j = 0; j < row.weights.size(); ++j) {
+    const double weight = row.weights[j], *const values = v.at(b, row.keys[j], h);
+    for (std::size_t c = 0; c < columns; ++c) {
+      const double term = weight * values[c];
+      sums[c] += term;
+      magnitudes[c] += std::fabs(term);
+      squares[c] += term * term;
+      all_values[c] += std::fabs(values[c]);
     }
+    if (weight < kNormal * row.unit) {
+      for (std::size_t c = 0; c < columns; ++c) all_lost[c] += weight * values[c];
+    } else if (weight < least_step / (2 * r)) {
+      for (std::size_t c = 0; c < columns; ++c) all_of_steps[c] += values[c] * values[c];
+    }
+  }
+  for (std::size_t c = 0; c < columns; ++c) {
+    const double sum = sums[c];
+    double magnitude = magnitudes[c], square = squares[c], values = all_values[c], lost = all_lost[c],
+           of_steps = all_of_steps[c];
     if (!std::isfinite(sum)) magnitude = square = values = lost = of_steps = 0;
     const double bound = relative * magnitude + least * values;
     const double step = numerics::ulp(s.dtype, std::isfinite(sum) ? std::fabs(sum) + bound : 0.0);
@@ -163,6 +168,24 @@ Seen keys_seen(const Shape& s, const Documents& documents, std::int64_t query) {
     seen.keys.push_back(j);
   }
   return seen;
+}
+
+ProductSums sums_of_products(const double* x, const double* y, std::int64_t count) {
+  constexpr std::int64_t kSums = 4;  // at a time
+  double value[kSums] = {}, magnitude[kSums] = {}, square[kSums] = {};
+  const auto add = [&](std::int64_t c, std::int64_t to) {
+    const double term = x[c] * y[c];
+    value[to] += term;
+    magnitude[to] += std::fabs(term);
+    square[to] += term * term;
+  };
+  std::int64_t c = 0;
+  for (; c + kSums <= count; c += kSums) {
+    for (std::int64_t to = 0; to < kSums; ++to) add(c + to, to);
+  }
+  for (; c < count; ++c) add(c, 0);
+  const auto all = [](const double(&sums)[kSums]) { return (sums[0] + sums[1]) + (sums[2] + sums[3]); };
+  return {all(value), all(magnitude), all(square)};
 }
 
 Score score_of(const Shape& s, double product, double alibi_slope, std::int64_t distance) {

@@ -34,15 +34,9 @@ struct Dot {
   double value = 0, magnitude = 0, variance = 0;
 };
 Dot dot(const double* x, const double* y, std::int64_t count) {
-  Dot sum;
-  double square = 0;
-  for (std::int64_t c = 0; c < count; ++c) {
-    sum.value += x[c] * y[c];
-    sum.magnitude += std::fabs(x[c] * y[c]);
-    square += x[c] * x[c] * y[c] * y[c];
-  }
-  sum.variance = numerics::ideal_square_error({DType::kF32, DType::kF32, count}, sum.value, square);
-  return sum;
+  const attention::ProductSums sums = attention::sums_of_products(x, y, count);
+  return {sums.value, sums.magnitude,
+          numerics::ideal_square_error({DType::kF32, DType::kF32, count}, sums.value, sums.square)};
 }
 
 // A number that is multiplied by an element of a row: how far off it may be, and its squared error that no other
@@ -51,17 +45,27 @@ struct Factor {
   double value = 0, error = 0, variance = 0;
   double lost = 0;  // the value, where a kernel may have 0 for its exponential
 };
-// One output element.
-struct Sum {
-  double value = 0, magnitude = 0, error = 0, variance = 0, lost = 0, square = 0;
+// Every element of an output.
+struct Sums {
+  explicit Sums(std::size_t count) : value(count), magnitude(count), error(count), variance(count), lost(count) {}
+  std::vector<double> value, magnitude, error, variance, lost;
 
-  void add(const Factor& factor, double element) {
-    const double term = factor.value * element;
-    value += term;
-    magnitude += std::fabs(term);
-    error += factor.error * std::fabs(element);
-    variance += factor.variance * element * element;
-    lost += factor.lost * element;
+  // A row of elements times a factor, to the elements from `at` on.
+  void add(std::int64_t at, const Factor factor, const double* row, std::int64_t count) {
+    double* const __restrict values = &value[at];
+    double* const __restrict magnitudes = &magnitude[at];
+    double* const __restrict errors = &error[at];
+    double* const __restrict variances = &variance[at];
+    const double value_size = std::fabs(factor.value);
+    for (std::int64_t c = 0; c < count; ++c) {
+      const double size = std::fabs(row[c]);
+      values[c] += factor.value * row[c];
+      magnitudes[c] += value_size * size;
+      errors[c] += factor.error * size;
+      variances[c] += factor.variance * size * size;
+    }
+    if (factor.lost == 0) return;
+    for (std::int64_t c = 0; c < count; ++c) lost[at + c] += factor.lost * row[c];
   }
 };
 
@@ -71,7 +75,7 @@ struct SinkSum {
   struct Equal {
     double count = 0, variance = 0;
   };
-  Sum sum;
+  double value = 0, magnitude = 0, error = 0, square = 0;
   std::map<std::pair<double, double>, Equal> equal;
 };
 
@@ -225,21 +229,17 @@ class Gradients {
     std::vector<double> weighted(
         static_cast<std::size_t>(s_.dim));  // sum of p k, which an error of delta is multiplied by
     for (std::size_t j = 0; j < row.slopes.size(); ++j) {
-      const std::int64_t key = k_.at(b, row.keys[j], kv), value = v_.at(b, row.keys[j], kv);
-      for (std::int64_t c = 0; c < s_.dim; ++c) {
-        const double k = k_.values[static_cast<std::size_t>(key + c)];
-        d_q_[static_cast<std::size_t>(to + c)].add(row.slopes[j], k);
-        d_k_[static_cast<std::size_t>(key + c)].add(row.slopes[j], q[c]);
-        weighted[static_cast<std::size_t>(c)] += row.weights[j].value * k;
-      }
-      for (std::int64_t c = 0; c < s_.v_dim; ++c) {
-        d_v_[static_cast<std::size_t>(value + c)].add(row.weights[j], d_o[c]);
-      }
+      const std::int64_t key = row.keys[j];
+      const double* const k = k_.row(b, key, kv);
+      d_q_.add(to, row.slopes[j], k, s_.dim);
+      d_k_.add(k_.at(b, key, kv), row.slopes[j], q, s_.dim);
+      d_v_.add(v_.at(b, key, kv), row.weights[j], d_o, s_.v_dim);
+      for (std::size_t c = 0; c < weighted.size(); ++c) weighted[c] += row.weights[j].value * k[c];
     }
-    for (std::int64_t c = 0; c < s_.dim; ++c) {  // errors that all keys of a query have in common
-      Sum& sum = d_q_[static_cast<std::size_t>(to + c)];
-      const double all = weighted[static_cast<std::size_t>(c)];
-      sum.variance += sum.value * sum.value * row.score_variance + all * all * row.delta.variance;
+    for (std::size_t c = 0; c < weighted.size(); ++c) {  // errors that all keys of a query have in common
+      const std::size_t at = static_cast<std::size_t>(to) + c;
+      const double value = d_q_.value[at], all = weighted[c];
+      d_q_.variance[at] += value * value * row.score_variance + all * all * row.delta.variance;
     }
   }
 
@@ -249,14 +249,15 @@ class Gradients {
     const double sink = sinks_[at], sum = log_sum(b, h, i);
     const double weight = sum == -kInfinity ? 0.0 : std::exp(sink - sum), size = 1 + std::fabs(sink) + std::fabs(sum);
     const double of_product = 16 * kU * std::sqrt(static_cast<double>(s_.v_dim)) * delta.magnitude;
-    Sum& all = d_sinks_[at].sum;
-    all.add({weight, 0x1p-19 * size * weight + kNormal, 0.0, 0.0}, -delta.value);
-    all.error += weight * of_product;
+    SinkSum& all = d_sinks_[at];
+    all.value -= weight * delta.value;
+    all.magnitude += std::fabs(weight * delta.value);
+    all.error += (0x1p-19 * size * weight + kNormal) * std::fabs(delta.value) + weight * of_product;
     // Terms of D that are equal round the same way again and again.
     const double of_exponential = 2 * size * size, of_sum = static_cast<double>(s_.v_dim);
     const double variance = kU * kU * (of_exponential + of_sum) * delta.value * delta.value + delta.variance;
     if (std::isfinite(weight * delta.value)) {
-      SinkSum::Equal& equal = d_sinks_[at].equal[{weight, delta.value}];
+      SinkSum::Equal& equal = all.equal[{weight, delta.value}];
       ++equal.count;
       equal.variance = weight * weight * variance;
     }
@@ -266,10 +267,9 @@ class Gradients {
   [[nodiscard]] ReferenceOutput sink_output() const {
     ReferenceOutput output;
     const std::int64_t terms = std::max<std::int64_t>(s_.batch * s_.q_len, 1);
-    for (const SinkSum& sink : d_sinks_) {
-      const Sum& sum = sink.sum;
+    for (const SinkSum& sum : d_sinks_) {
       double variance = 0;
-      for (const auto& [term, equal] : sink.equal) variance += equal.count * equal.count * equal.variance;
+      for (const auto& [term, equal] : sum.equal) variance += equal.count * equal.count * equal.variance;
       const bool finite = std::isfinite(sum.value) && std::isfinite(sum.error);
       const double bound = finite ? sum.error + 8 * kU * std::sqrt(static_cast<double>(terms)) * sum.magnitude : 0.0;
       output.value.push_back(sum.value);
@@ -281,18 +281,18 @@ class Gradients {
     return output;
   }
 
-  [[nodiscard]] ReferenceOutput output(const std::vector<Sum>& sums, double factor, std::int64_t terms) const {
+  [[nodiscard]] ReferenceOutput output(const Sums& sums, double factor, std::int64_t terms) const {
     ReferenceOutput output;
     const double length = 8 * kU * std::sqrt(static_cast<double>(std::max<std::int64_t>(terms, 1)));
-    for (const Sum& sum : sums) {
-      const double value = factor * sum.value, size = std::fabs(value);
-      const bool finite = std::isfinite(value) && std::isfinite(sum.error) && std::isfinite(sum.variance);
-      const double bound = finite ? factor * (sum.error + length * sum.magnitude) : 0.0;
+    for (std::size_t at = 0; at < sums.value.size(); ++at) {
+      const double value = factor * sums.value[at], size = std::fabs(value), variance = sums.variance[at];
+      const bool finite = std::isfinite(value) && std::isfinite(sums.error[at]) && std::isfinite(variance);
+      const double bound = finite ? factor * (sums.error[at] + length * sums.magnitude[at]) : 0.0;
       const double step = numerics::ulp(s_.dtype, std::isfinite(value) ? size + bound : 0.0);
       output.value.push_back(value);
       output.allowed.push_back(bound + step / 2);
-      const double lost = finite ? factor * std::fabs(sum.lost) : 0.0;
-      output.ideal_square.push_back((finite ? factor * factor * sum.variance : 0.0) + lost * lost + step * step / 12);
+      const double lost = finite ? factor * std::fabs(sums.lost[at]) : 0.0;
+      output.ideal_square.push_back((finite ? factor * factor * variance : 0.0) + lost * lost + step * step / 12);
       output.shift.push_back(std::isfinite(value) ? r_ * size + lost : 0.0);  // equal factors all round the same way
     }
     return output;
@@ -303,7 +303,7 @@ class Gradients {
   Rows q_, k_, v_, o_, d_o_;
   std::vector<double> log_sum_exp_;
   double r_, least_;  // the dtype's unit roundoff, and half the step of its smallest numbers
-  std::vector<Sum> d_q_, d_k_, d_v_;
+  Sums d_q_, d_k_, d_v_;
   std::vector<SinkSum> d_sinks_;
   std::vector<double> sinks_, slopes_;
 };
