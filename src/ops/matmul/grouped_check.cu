@@ -53,7 +53,7 @@ __device__ inline double kept_value(const GroupedCall& call, i64 row, i64 column
   return call.old.data != nullptr ? load(call.old, row, column) : 0.0;
 }
 
-// Where an element lies, and whether `bad`: its scale is no number.
+// An element with its scale, its code alone, and whether the scale is no number.
 struct Stored {
   double value, code;
   bool bad;
