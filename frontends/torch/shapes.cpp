@@ -27,6 +27,13 @@ c10::SymBool dense_rows(const Tensor& tensor, std::int64_t row, std::int64_t col
   return right;
 }
 
+void require_strides(const c10::SymBool& right, const Tensor& tensor, std::string_view op, std::string_view name,
+                     const char* wrong) {
+  TORCH_CHECK_VALUE(!TORCH_GUARD_OR_FALSE(right.sym_not()), op, ": ", name, " of shape ", tensor.sym_sizes(),
+                    " has strides ", tensor.sym_strides(), ", ", wrong,
+                    "; call .contiguous() on it first (expanded tensors have stride 0)");
+}
+
 }  // namespace
 
 bool same(const c10::SymInt& a, const c10::SymInt& b) { return a.sym_eq(b).expect_true(__FILE__, __LINE__); }
@@ -35,18 +42,12 @@ void check_strides(const Tensor& tensor, std::string_view op, std::string_view n
   const std::int64_t last = tensor.dim() - 1;
   c10::SymBool right = tensor.sym_numel().sym_eq(0) | dense_rows(tensor, last - 1, last);
   if (or_columns) right = right | dense_rows(tensor, last, last - 1);
-  TORCH_CHECK_VALUE(!TORCH_GUARD_OR_FALSE(right.sym_not()), op, ": ", name, " of shape ", tensor.sym_sizes(),
-                    " has strides ", tensor.sym_strides(), ", not ", or_columns ? "row- or column-major" : "row-major",
-                    "; call .contiguous() on it first (expanded tensors have stride 0)");
+  require_strides(right, tensor, op, name, or_columns ? "not row- or column-major" : "not row-major");
 }
 
 void check_stack_strides(const Tensor& tensor, std::string_view op, std::string_view name) {
   const c10::SymBool right = tensor.sym_numel().sym_eq(0) | dense_rows(tensor, 1, 2, true);
-  TORCH_CHECK_VALUE(
-      !TORCH_GUARD_OR_FALSE(right.sym_not()), op, ": ", name, " of shape ", tensor.sym_sizes(), " has strides ",
-      tensor.sym_strides(),
-      ", and its rows are not contiguous and apart; call .contiguous() on it first (expanded tensors have "
-      "stride 0)");
+  require_strides(right, tensor, op, name, "and its rows are not contiguous and apart");
 }
 
 void check_rows(const Tensor& tensor, std::string_view op, std::string_view name) {

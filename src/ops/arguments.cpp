@@ -56,6 +56,15 @@ Status check_addressable(std::string_view where, std::string_view operand, std::
   return ok_status();
 }
 
+// No negative size, and memory where there are elements.
+Status check_memory(std::string_view op, std::string_view name, const TensorView& view) {
+  if (std::ranges::any_of(sizes(view), [](std::int64_t size) { return size < 0; })) {
+    return invalid("{}: {} is {}; sizes must not be negative", op, name, view.describe());
+  }
+  if (view.element_count() == 0 || view.data != nullptr) return ok_status();
+  return invalid("{}: {} is {} but its data pointer is null", op, name, view.describe());
+}
+
 }  // namespace
 
 record::Case with_dtype_names(record::Case requested, std::initializer_list<std::string_view> params) {
@@ -72,13 +81,9 @@ Status check_layout(std::string_view op, std::string_view name, const TensorView
     return with_hint(invalid("{}: {} has rank {}; it must have rank {}", op, name, view.rank, rank),
                      std::string(way_out));
   }
-  std::int64_t needed = 1;  // elements that one step of the dimension spans
-  for (int d = rank - 1; d >= 0; --d) {
-    const auto i = static_cast<std::size_t>(d);
-    if (view.shape[i] < 0) return invalid("{}: {} is {}; sizes must not be negative", op, name, view.describe());
-  }
+  RIDGE_CHECK_OK(check_memory(op, name, view));
   if (view.element_count() == 0) return ok_status();
-  if (view.data == nullptr) return invalid("{}: {} is {} but its data pointer is null", op, name, view.describe());
+  std::int64_t needed = 1;  // elements that one step of the dimension spans
   for (int d = rank - 1; d >= 0; --d) {
     const auto i = static_cast<std::size_t>(d);
     const bool right = d == rank - 1 ? view.stride[i] == 1 : view.stride[i] >= needed;
@@ -124,11 +129,8 @@ Status check_interleaved_layout(std::string_view op, std::string_view name, cons
     return with_hint(invalid("{}: {} is {}; it must have rank {} {}", op, name, view.describe(), rank, dimensions),
                      std::string(way_out));
   }
-  for (std::size_t d = 0; d < rank; ++d) {
-    if (view.shape[d] < 0) return invalid("{}: {} is {}; sizes must not be negative", op, name, view.describe());
-  }
+  RIDGE_CHECK_OK(check_memory(op, name, view));
   if (view.element_count() == 0) return ok_status();
-  if (view.data == nullptr) return invalid("{}: {} is {} but its data pointer is null", op, name, view.describe());
   const std::size_t last = rank - 1;
   std::array<std::size_t, kMaxRank> all{};
   const std::span<std::size_t> order = std::span(all).first(last);

@@ -30,7 +30,7 @@ class GroupedLinear(torch.nn.Module):
     ``quantized_weights`` the weight is quantised once a step.
     """
 
-    _codes_can_be_kept = True
+    _codes_can_be_kept = True  # it asks ``factor`` for its weight
 
     def __init__(
         self,

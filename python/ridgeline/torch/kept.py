@@ -63,8 +63,6 @@ class _Slot:
         return codes
 
 
-KEEPS = "_codes_can_be_kept"  # class attribute of the layers that ask ``factor`` for their weight
-
 # Beside the layers and not in them: a copy of a layer, a checkpoint or a changed class takes nothing along.
 _slots: weakref.WeakKeyDictionary[torch.nn.Module, _Slot] = weakref.WeakKeyDictionary()
 

@@ -17,7 +17,7 @@ from . import delayed, observe, products, sharding
 from ._recipe import Config, RecipeLike, as_config, as_recipe, delayed_of, describe
 from .coded import activation_quantize, rms_norm_quantize
 from .config import QuantConfig
-from .kept import KEEPS, KeptWeights, factor
+from .kept import KeptWeights, factor
 from .ops import ActivationFunction, _gemm, _gemm_fp8, autocast_dtype, embedding, gated, gemm, gemm_fp8, layer_norm, rms_norm, transformed
 from .precision import in_force
 from .quantized import QuantizedTensor
@@ -209,7 +209,7 @@ class Fp8Linear(torch.nn.Linear):
     """
 
     config: Config
-    _codes_can_be_kept = True
+    _codes_can_be_kept = True  # it asks ``factor`` for its weight
 
     def __init__(
         self,
@@ -589,7 +589,7 @@ def quantized_weights(module: torch.nn.Module, *, check: bool = False) -> Iterat
     call ``new_step()`` of what the block gives. ``check`` compares a sum of each weight's bits in every call, which waits for
     the device: RuntimeError with the layer's name for such a change.
     """
-    kept = KeptWeights(((name, layer) for name, layer in module.named_modules() if getattr(type(layer), KEEPS, False)), check)
+    kept = KeptWeights(((name, layer) for name, layer in module.named_modules() if getattr(type(layer), "_codes_can_be_kept", False)), check)
     hook = register_optimizer_step_post_hook(lambda *_: kept.new_step())
     try:
         yield kept

@@ -4,12 +4,14 @@
 #include <utility>
 #include <vector>
 
+#include "ops/matmul/case.h"
 #include "ops/matmul/product_check.h"
 
 namespace ridge::ops {
 namespace {
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+using cuda::ceil_div;
+
 std::uint32_t blocks(std::int64_t count, std::int64_t per_block) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(ceil_div(count, per_block), 1, 1 << 16));
 }
@@ -27,9 +29,7 @@ struct Vectors {
 
 CheckLaunch times(const CheckedGroups& s, const double* signs, double* products) {
   const std::int64_t n = s.c.columns, lines = blocks(Vectors::terms(s), s.b_by_terms != 0 ? 8 : 256);
-  // Enough blocks for every multiprocessor, long enough runs that the sums at their ends do not matter.
-  const std::int64_t splits = std::clamp<std::int64_t>(std::min(ceil_div(1056, lines), n / 64), 1, 512);
-  const std::int64_t per_block = ceil_div(n, splits);
+  const std::int64_t per_block = terms_per_block(lines, n);
   return {"grouped_times",
           static_cast<std::uint32_t>(lines),
           static_cast<std::uint32_t>(ceil_div(n, per_block)),

@@ -96,11 +96,6 @@ __device__ inline Stored factor_b(const GroupedCall& call, const Group& group, i
   return call.b_by_terms != 0 ? stored(call.b, group.index * call.k + term, column, call.granularity_b, scale)
                               : stored(call.b, group.index * n + column, term, call.granularity_b, scale);
 }
-// As product_check's of one product.
-__device__ inline float alignment_weight(const Matrix& x, const Stored& element) {
-  const double code = fabs(element.code), least = x.type == kE4m3 ? 0x1p-6 : 0x1p-14;
-  return static_cast<float>(fabs(element.value) * (code > 0 && code < least ? least / code : 1.0));
-}
 
 // Sums over the lanes of a warp, in every lane.
 __device__ inline void add_over_warp(double (&sums)[kLanes]) {
@@ -228,8 +223,8 @@ __device__ inline void add_losses(const GroupedCall& call, i64 first_row, const 
       const bool in_b = n0 + at < call.c.columns && k0 + depth < part.terms;
       const Stored x = in_a ? factor_a(call, part.group, first_row + m0 + at, k0 + depth) : Stored{};
       const Stored y = in_b ? factor_b(call, part.group, k0 + depth, n0 + at) : Stored{};
-      step_a.put(depth, at, x.value, alignment_weight(call.a, x));
-      step_b.put(depth, at, y.value, alignment_weight(call.b, y));
+      step_a.put(depth, at, x.value, alignment_weight(call.a, x.code, x.value));
+      step_b.put(depth, at, y.value, alignment_weight(call.b, y.code, y.value));
     }
     __syncthreads();
     sums.add(step_a, step_b, row, column, (k0 + kUnitStep) % call.unit_terms == 0);

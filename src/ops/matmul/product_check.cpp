@@ -2,16 +2,24 @@
 
 #include <algorithm>
 
+#include "ops/matmul/case.h"
 #include "ops/matmul/matrix_unit.h"
 
 namespace ridge::ops {
+
+std::int64_t terms_per_block(std::int64_t lines, std::int64_t length) {
+  const std::int64_t splits = std::clamp<std::int64_t>(std::min(cuda::ceil_div(1056, lines), length / 64), 1, 512);
+  return cuda::ceil_div(length, splits);
+}
+
 namespace {
 
 using Argument = CheckLaunch::Argument;
 
 constexpr std::int64_t kLanes = kProjectionVectors, kSampleSide = 4 * 64;  // of product_check.cu
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+using cuda::ceil_div;
+
 std::uint32_t blocks(std::int64_t count, std::int64_t per_block) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(ceil_div(count, per_block), 1, 1 << 16));
 }
@@ -39,11 +47,9 @@ struct Scaled {
 // y += X v, or y += X^T v; `half_ulps` may be null.
 CheckLaunch times(const Scaled& x, const double* v, double* y, double* half_ulps) {
   const std::int64_t rows = x.matrix.rows, columns = x.matrix.columns;
-  // Enough blocks for every multiprocessor, long enough runs that the sums at their ends do not matter.
   const std::int64_t lines = x.transposed ? ceil_div(columns, 512) : ceil_div(rows, 64);
   const std::int64_t length = x.transposed ? rows : columns;
-  const std::int64_t splits = std::clamp<std::int64_t>(std::min(ceil_div(1056, lines), length / 64), 1, 512);
-  const std::int64_t per_block = ceil_div(length, splits);
+  const std::int64_t per_block = terms_per_block(lines, length);
   CheckLaunch launch;
   launch.grid_x = static_cast<std::uint32_t>(lines);
   launch.grid_y = static_cast<std::uint32_t>(ceil_div(length, per_block));
@@ -147,10 +153,6 @@ CheckLaunch sign_vectors(double* to, std::int64_t count, std::uint64_t seed) {
           1,
           256,
           {CheckLaunch::pointer(to), CheckLaunch::number(count), Argument{seed}}};
-}
-
-CheckLaunch times_vectors(const DeviceMatrix& x, bool transposed, const double* vectors, double* products) {
-  return times({x, DeviceMatrix{}, -1, transposed}, vectors, products, nullptr);
 }
 
 std::size_t product_scratch_bytes(std::int64_t m, std::int64_t n, std::int64_t k) {

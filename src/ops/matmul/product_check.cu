@@ -101,9 +101,12 @@ __device__ inline double element(const Matrix& x, bool k_is_row, const Matrix& s
 
 // What the matrix unit aligns that element by: a subnormal code is aligned as if it had the exponent of the smallest
 // normal one, which its field says.
+__device__ inline float alignment_weight(const Matrix& x, double code, double value) {
+  const double size = fabs(code), least = x.type == kE4m3 ? 0x1p-6 : 0x1p-14;
+  return static_cast<float>(fabs(value) * (size > 0 && size < least ? least / size : 1.0));
+}
 __device__ inline float alignment_weight(const Matrix& x, bool k_is_row, i64 mn, i64 k, double value) {
-  const double code = fabs(k_is_row ? load(x, k, mn) : load(x, mn, k)), least = x.type == kE4m3 ? 0x1p-6 : 0x1p-14;
-  return static_cast<float>(fabs(value) * (code > 0 && code < least ? least / code : 1.0));
+  return alignment_weight(x, k_is_row ? load(x, k, mn) : load(x, mn, k), value);
 }
 
 constexpr int kTile = 64, kDepth = 16;  // elements of a block, and the terms of a step

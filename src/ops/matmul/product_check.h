@@ -25,8 +25,9 @@ struct CheckedProduct {
 // The vectors of a projection: signs, and ones that squares are summed by.
 inline constexpr std::int64_t kProjectionVectors = 5;
 CheckLaunch sign_vectors(double* to, std::int64_t count, std::uint64_t seed);
-// Adds X v, or X^T v, for each of them; X has elements.
-CheckLaunch times_vectors(const DeviceMatrix& x, bool transposed, const double* vectors, double* products);
+// How much of a sum of `length` terms a block takes, of which there are `lines`: enough blocks for every
+// multiprocessor, long enough runs that the sums at their ends do not matter.
+std::int64_t terms_per_block(std::int64_t lines, std::int64_t length);
 
 // Bytes of zeros that a projection of m x n x k needs.
 std::size_t product_scratch_bytes(std::int64_t m, std::int64_t n, std::int64_t k);
