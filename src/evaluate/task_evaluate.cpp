@@ -11,6 +11,9 @@
 #include "evaluate/memory_need.h"
 #include "evaluate/tasks.h"
 #include "journal/protocol.h"
+#include "ops/described_kernel.h"
+#include "record/launch_plan.h"
+#include "record/tunables.h"
 #include "stats/bounds.h"
 #include "stats/confirm.h"
 #include "stats/summary.h"
@@ -20,6 +23,28 @@ namespace {
 
 using measure::Arm;
 using record::Outcome;
+
+// What the launch plan of a candidate for a GPU asks of its tunables on these cases, so that no configuration is
+// proposed and built that would be refused on one of them.
+std::vector<record::Constraint> needs_on(const record::Candidate& candidate,
+                                         const std::vector<ops::Problem>& problems) {
+  std::vector<record::Constraint> needs;
+  if (candidate.backend != "cuda") return needs;
+  const auto plan = record::launch_plan(candidate);
+  const auto space = record::tune_space(candidate);
+  const auto defines = record::define_values(candidate);
+  if (!plan || !space || !defines) return needs;  // the build names what is wrong
+  for (const ops::Problem& problem : problems) {
+    record::PlanFacts facts = ops::plan_facts(problem);
+    facts.values.insert(defines->begin(), defines->end());
+    for (record::Constraint& one : record::needs_of_tunables(*plan, facts, *space)) {
+      if (std::ranges::find(needs, one.expression, &record::Constraint::expression) == needs.end()) {
+        needs.push_back(std::move(one));
+      }
+    }
+  }
+  return needs;
+}
 
 class Evaluator {
  public:
@@ -55,6 +80,7 @@ class Evaluator {
     RIDGE_TRY(candidates, build_candidates(job_, {&candidate, 1}));
     evaluation_.seconds["build"] = job_.elapsed() - start;
     evaluation_.build = candidates[0].evidence;
+    evaluation_.build.needs = needs_on(candidate, bound_.problems);
     evaluation_.incumbent_artifact = incumbents[0].evidence.artifact;
     incumbent_ = std::move(incumbents[0].subject);
     candidate_ = std::move(candidates[0].subject);

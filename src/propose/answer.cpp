@@ -94,10 +94,15 @@ Status replace_sources(const std::string& field, const AgentChange& change, Cand
   return ok_status();
 }
 
-// The defines against the space that the sources, new or old, declare.
-Status set_defines(const std::string& field, const AgentChange& change, Candidate& candidate) {
+// The defines against the space that the sources, new or old, declare; the needs of a launch plan are those of the old.
+Status set_defines(const ProposalRequest& request, const std::string& field, const AgentChange& change,
+                   Candidate& candidate) {
   Result<record::TuneSpace> declared = record::tune_space(candidate);
   if (!declared) return refuse(field + ".sources", declared.error().message);
+  if (candidate.sources == request.incumbent.sources) {
+    const std::vector<record::Constraint>& needs = request.build.needs;
+    declared->constraints.insert(declared->constraints.end(), needs.begin(), needs.end());
+  }
   Result<Space> space = Space::create(*declared);
   if (!space) return refuse(field + ".sources", space.error().message);
   std::erase_if(candidate.defines, [&](const auto& item) { return space->find(item.first) == nullptr; });
@@ -131,7 +136,7 @@ Result<Candidate> apply(const ProposalRequest& request, const std::string& field
   RIDGE_CHECK_OK(short_text(field + ".name", change.name, false));
   Candidate candidate = request.incumbent;
   RIDGE_CHECK_OK(replace_sources(field, change, candidate));
-  RIDGE_CHECK_OK(set_defines(field, change, candidate));
+  RIDGE_CHECK_OK(set_defines(request, field, change, candidate));
   if (is_same(candidate, request.incumbent)) return refuse(field, "changes nothing");
   candidate.parent = request.incumbent.id();
   candidate.name =

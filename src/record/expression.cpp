@@ -52,22 +52,27 @@ const mu::Parser& parser_of_plans() {
 bool starts_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool continues_name(char c) { return starts_name(c) || (c >= '0' && c <= '9'); }
 
-// The variables of an expression: its words but those of functions and constants. The parser can tell, too, but needs
-// a pass of its own for it.
-std::set<std::string> variables_of(const std::string& text) {
-  std::set<std::string> names;
+// Calls `take` with every variable of an expression and where it begins: its words but those of functions and
+// constants. The parser can tell, too, but needs a pass of its own for it.
+template <class Take>
+void for_each_variable(const std::string& text, Take take) {
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t begin = i;
     while (i < text.size() && (continues_name(text[i]) || text[i] == '.')) ++i;
     if (i == begin) {
       ++i;
     } else if (starts_name(text[begin])) {  // else a number, whose exponent is no name
-      std::string name = text.substr(begin, i - begin);
+      const std::string name = text.substr(begin, i - begin);
       const std::size_t next = text.find_first_not_of(" \t\r\n", i);
       const bool called = next != std::string::npos && text[next] == '(';
-      if (!called && !parser_of_plans().GetConst().contains(name)) names.insert(std::move(name));
+      if (!called && !parser_of_plans().GetConst().contains(name)) take(name, begin);
     }
   }
+}
+
+std::set<std::string> variables_of(const std::string& text) {
+  std::set<std::string> names;
+  for_each_variable(text, [&](const std::string& name, std::size_t) { names.insert(name); });
   return names;
 }
 
@@ -121,6 +126,18 @@ Result<std::vector<std::string>> expression_variables(const std::string& text) {
   } catch (const mu::Parser::exception_type& failure) {
     return wrong(text, expression_problem(failure));
   }
+}
+
+std::string with_meanings(const std::string& text, const std::function<std::string(const std::string&)>& meant) {
+  std::string result;
+  std::size_t copied = 0;
+  for_each_variable(text, [&](const std::string& name, std::size_t begin) {
+    const std::string meaning = meant(name);
+    if (meaning.empty()) return;
+    result += text.substr(copied, begin - copied) + "(" + meaning + ")";
+    copied = begin + name.size();
+  });
+  return result + text.substr(copied);
 }
 
 Result<double> evaluate_real(const std::string& text, const Variables& variables, const Reals& reals) {

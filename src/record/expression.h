@@ -25,6 +25,9 @@ using Reals = std::map<std::string, double>;  // those that are no whole numbers
 // Whether the text is an expression at all, and the variables it names.
 Result<std::vector<std::string>> expression_variables(const std::string& text);
 
+// The text with what `meant` says of a variable in brackets in its place; empty: the variable stays.
+std::string with_meanings(const std::string& text, const std::function<std::string(const std::string&)>& meant);
+
 // The integer value. Errors: a variable that is not known (with the known ones), a value that is no integer, division
 // by zero.
 Result<std::int64_t> evaluate(const std::string& text, const Variables& variables, const Reals& reals = {});

@@ -293,6 +293,9 @@ Status set_values(const LaunchPlan& plan, std::map<std::string, std::int64_t>& v
 // " m=3 n=5": the numbers that an expression names.
 std::string named_numbers(const std::string& expression, const std::map<std::string, std::int64_t>& variables,
                           const std::map<std::string, double>& reals);
+// Needs of the plan that hang on tunables, with the numbers of a case in them: expressions over tunables alone. A need
+// that names what `facts` does not have is left out.
+std::vector<Constraint> needs_of_tunables(const LaunchPlan& plan, const PlanFacts& facts, const TuneSpace& space);
 // The first of the needs that does not hold, or null.
 Result<const Constraint*> unmet(const LaunchPlan& plan, const std::map<std::string, std::int64_t>& variables,
                                 const std::map<std::string, double>& reals);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "record/expression.h"
@@ -363,6 +364,59 @@ std::string named_numbers(const std::string& expression, const Variables& variab
     }
   }
   return numbers;
+}
+
+namespace {
+
+// Expressions of a plan with the numbers of a case in them.
+class Inlined {
+ public:
+  Inlined(const LaunchPlan& plan, const PlanFacts& facts, const TuneSpace& space) {
+    for (const auto& [name, value] : variables_of(facts)) meanings_[name] = std::to_string(value);
+    for (const auto& [name, value] : facts.reals) meanings_[name] = fmt::format("{:.17g}", value);
+    for (const PlanScalar& scalar : facts.scalars) meanings_[scalar.name] = fmt::format("{:.17g}", scalar.usual);
+    for (const Tunable& tunable : space.tunables) {
+      meanings_.erase(tunable.name);
+      open_.insert(tunable.name);
+    }
+    for (const PlanValue& value : plan.values) {
+      const std::optional<std::string> text = of(value.expression);
+      if (!text) continue;
+      if (names_tunable(value.expression)) open_.insert(value.name);
+      meanings_[value.name] = *text;
+    }
+  }
+
+  [[nodiscard]] bool names_tunable(const std::string& expression) const {
+    const auto names = expression_variables(expression);
+    return names && std::ranges::any_of(*names, [&](const std::string& name) { return open_.contains(name); });
+  }
+  // Nothing where it names what is not known.
+  [[nodiscard]] std::optional<std::string> of(const std::string& expression) const {
+    const auto names = expression_variables(expression);
+    const auto known = [&](const std::string& name) { return meanings_.contains(name) || open_.contains(name); };
+    if (!names || !std::ranges::all_of(*names, known)) return std::nullopt;
+    return with_meanings(expression, [&](const std::string& name) {
+      const auto meaning = meanings_.find(name);
+      return meaning == meanings_.end() ? std::string() : meaning->second;
+    });
+  }
+
+ private:
+  std::map<std::string, std::string> meanings_;
+  std::set<std::string> open_;  // tunables, and values that follow from them
+};
+
+}  // namespace
+
+std::vector<Constraint> needs_of_tunables(const LaunchPlan& plan, const PlanFacts& facts, const TuneSpace& space) {
+  const Inlined inlined(plan, facts, space);
+  std::vector<Constraint> found;
+  for (const Constraint& needs : plan.needs) {
+    if (!inlined.names_tunable(needs.expression)) continue;
+    if (auto text = inlined.of(needs.expression)) found.push_back({*std::move(text), needs.reason});
+  }
+  return found;
 }
 
 Result<const Constraint*> unmet(const LaunchPlan& plan, const Variables& variables,

@@ -351,6 +351,7 @@ struct BuildEvidence {
   double wall = 0;                       // seconds spent building
   std::string log;                       // warnings and errors, shortened
   std::map<std::string, double> counts;  // "fma_vector", "fma_scalar", "gather", "stack_spill", "vector_bits", ...
+  std::vector<Constraint> needs;         // of its launch plan, on the shapes that it was built for: over its tunables
   static void fields(auto& v, auto& self) {
     v("candidate", self.candidate);
     v("artifact", self.artifact);
@@ -360,6 +361,7 @@ struct BuildEvidence {
     v("wall", self.wall);
     v("log", self.log);
     v("counts", self.counts);
+    v.optional("needs", self.needs);
   }
 };
 

@@ -48,6 +48,22 @@ double fraction_of(const ProposalRequest& request, const Config& changes) {
   return tile_fraction(tiles_of(space, space.complete(changes)), *describe_machine(request).gpu).fraction;
 }
 
+// No look is spent on a configuration that the launch plan refuses on a case of the campaign.
+TEST(GpuSearch, ASweepKeepsToTheNeedsOfTheLaunchPlan) {
+  ProposalRequest request = gpu_request();
+  const record::Constraint wide{"RIDGE_BLOCK_N % 64 == 0 && RIDGE_STAGES <= 4", "tiles of a B with N contiguous"};
+  request.build.needs = {wide};
+  request.space.constraints.push_back(wide);
+  const Proposal proposal = ask(request);
+  const Space space = *Space::create(request.space);
+  ASSERT_FALSE(proposal.candidates.empty());
+  for (const record::Candidate& candidate : proposal.candidates) {
+    const Config config = space.complete(candidate.defines);
+    EXPECT_EQ(config.at("RIDGE_BLOCK_N") % 64, 0);
+    EXPECT_LE(config.at("RIDGE_STAGES"), 4);
+  }
+}
+
 TEST(GpuSearch, EveryConfigurationThatShipsIsInTheSpace) {
   const Space space = *Space::create(gpu_request().space);
   EXPECT_TRUE(space.valid(space.complete({{"RIDGE_BLOCK_N", 192}, {"RIDGE_STAGES", 5}, {"RIDGE_PINGPONG", 1}})));

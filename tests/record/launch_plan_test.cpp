@@ -405,6 +405,36 @@ TEST(LaunchPlan, AValueMayNotHideANumberOfTheCase) {
   EXPECT_THAT(resolve_error("[[value]]\nname = \"x\"\nexpression = \"y + 1\"\n" + kernel), HasSubstr("y is not known"));
 }
 
+// What a search must keep to on a case: needs with its numbers in them, over tunables alone.
+TEST(LaunchPlan, NeedsOfTunablesHaveTheNumbersOfTheCase) {
+  const std::string toml =
+      "[[value]]\nname = \"rows\"\nexpression = \"TILE > 0 ? TILE : m - 350\"\n"
+      "[[value]]\nname = \"bytes\"\nexpression = \"rows * k + missing\"\n"
+      "[[needs]]\nexpression = \"m > 5\"\nreason = \"of the case\"\n"
+      "[[needs]]\nexpression = \"max(rows, 1) * STAGES <= k\"\nreason = \"too large\"\n"
+      "[[needs]]\nexpression = \"bytes * STAGES > 0\"\nreason = \"not known\"\n"
+      "[[needs]]\nexpression = \"TILE % 1e1 == m - 300\"\nreason = \"an exponent is no name\"\n"
+      "[[kernel]]\nsymbol = \"f\"\ngrid = [1]\nblock = [32]\nargs = []\n";
+  const LaunchPlan plan = parse_launch_plan("/* ridge-launch\n" + toml + "*/")->value();
+  TuneSpace space;
+  space.tunables.resize(2);
+  space.tunables[0].name = "TILE";
+  space.tunables[1].name = "STAGES";
+  PlanFacts facts = gemm_facts(300, 200, 100);
+  facts.values["TILE"] = 64;  // as a candidate sets it: still open
+  const std::vector<Constraint> needs = needs_of_tunables(plan, facts, space);
+  ASSERT_EQ(needs.size(), 2u);
+  EXPECT_EQ(needs[0].reason, "too large");
+  EXPECT_EQ(needs[1].expression, "TILE % 1e1 == (300) - 300");
+  const auto holds = [&](std::int64_t tile, std::int64_t stages) {
+    return *evaluate(needs[0].expression, {{"TILE", tile}, {"STAGES", stages}});
+  };
+  EXPECT_EQ(holds(50, 2), 1);
+  EXPECT_EQ(holds(50, 3), 0);
+  EXPECT_EQ(holds(0, 100), 1);  // rows are -50
+  EXPECT_EQ(holds(0, 101), 0);
+}
+
 TEST(LaunchPlan, SourcesOfACandidateMakeOnePlan) {
   Candidate candidate;
   candidate.sources = {

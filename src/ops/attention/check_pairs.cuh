@@ -86,6 +86,11 @@ struct Dot {
     const double n = terms > 1 ? static_cast<double>(terms) : 1.0, half = half_ulp(kF32, sum);
     return kUnit * kUnit * n * (squares / 12 + sum * sum / 18) + half * half / 3;
   }
+  // What a matrix unit takes off so many terms: it cuts off what sticks out when it aligns the 16 products of a step
+  // with the running sum (as ops/gemm/device_check.cpp has it).
+  [[nodiscard]] __device__ double cut(i64 terms) const {
+    return (static_cast<double>(terms) / 16 + 2) * kUnit * (fabs(sum) + sqrt(squares));
+  }
 };
 // Of a row in shared memory and a row of a matrix.
 __device__ inline Dot dot_of(const double* x, const Matrix& y, i64 row) {

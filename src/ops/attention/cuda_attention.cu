@@ -29,30 +29,35 @@ values = [0, 64, 80, 96, 112, 128, 160]
 default = 0
 category = "tile"
 title = "keys per step; 0: by the columns of a head"
+group = "tile"
 [[tunable]]
 name = "CONSUMERS"
 values = [0, 2, 3]
 default = 0
 category = "tile"
 title = "warpgroups of 64 queries in a tile; 0: three up to 64 columns without a softcap, else two"
+group = "tile"
 [[tunable]]
 name = "RIDGE_STAGES"
 values = [2, 3, 4]
 default = 2
 category = "pipeline"
 title = "steps of K and of V on their way"
+group = "tile"
 [[tunable]]
 name = "SLOTS"
 values = [0, 1, 2, 3, 4]
 default = 0
 category = "pipeline"
 title = "tiles of Q and of finished O; 0: two where there is room for them, else one"
+group = "tile"
 [[tunable]]
 name = "QUERY_IN_REGISTERS"
 values = [0, 1, 2]
 default = 2
 category = "resource"
 title = "Q is read from shared memory once per tile instead of once per step; 2: where there are registers for it"
+group = "tile"
 [[tunable]]
 name = "RIDGE_TAKE_TURNS"
 values = [0, 1]

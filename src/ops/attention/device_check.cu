@@ -11,10 +11,10 @@ namespace ridge::attention_check {
 
 // What is known of a row of scores.
 struct RowOfScores {
-  double log_sum_exp, unit;  // unit: the largest weight
-  double error, variance;    // of the scores
-  bool broken;               // a score, or the sink, is NaN or +infinity
-  bool empty;                // it sees nothing
+  double log_sum_exp, unit;     // unit: the largest weight
+  double error, variance, cut;  // of the scores; cut: what a matrix unit takes off towards zero
+  bool broken;                  // a score, or the sink, is NaN or +infinity
+  bool empty;                   // it sees nothing
 };
 
 // Exponentials of scores over the largest, with that of the sink: over the larger of both.
@@ -30,7 +30,7 @@ struct Total {
 // Memory that a block shares while it works on a row.
 struct RowMemory {
   double query[kMostColumns], weights[kThreads];
-  double most[kThreads], sum[kThreads], magnitude[kThreads], largest[kThreads], variance[kThreads];
+  double most[kThreads], sum[kThreads], magnitude[kThreads], largest[kThreads], variance[kThreads], cut[kThreads];
 };
 
 // By a block: two passes over its keys, of which this is the first.
@@ -39,7 +39,7 @@ __device__ inline RowOfScores scores_of_row(const Call& call, const Place& at, c
   read_row(call.q, query_row(call, at.batch, at.query, at.head), memory.query);
   __syncthreads();
   const Distances distances = distances_of_query(call, at.head, at.query);
-  double most = -infinity(), sum = 0, magnitude = 0, largest = 0, variance = 0;
+  double most = -infinity(), sum = 0, magnitude = 0, largest = 0, variance = 0, cut = 0;
   for (i64 j = keys.first + threadIdx.x; j < keys.end; j += kThreads) {
     const Dot dot = dot_of(memory.query, call.k, key_row(call, at.batch, j, at.kv_head));
     const Score all = score_of(call, dot.sum, distances.off(at.query, j));
@@ -50,6 +50,7 @@ __device__ inline RowOfScores scores_of_row(const Call& call, const Place& at, c
         magnitude = fmax(magnitude, dot.size * call.scale);
         largest = fmax(largest, fabs(score));
         variance = fmax(variance, score_variance(call, all, dot));
+        cut = fmax(cut, dot.cut(call.k.columns) * all.slope);
       }
       sum = score > most ? sum * exp(most - score) + 1 : sum + exp(score - most);
       most = fmax(most, score);
@@ -62,6 +63,7 @@ __device__ inline RowOfScores scores_of_row(const Call& call, const Place& at, c
   memory.magnitude[threadIdx.x] = magnitude;
   memory.largest[threadIdx.x] = largest;
   memory.variance[threadIdx.x] = variance;
+  memory.cut[threadIdx.x] = cut;
   for (int half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();
     const int i = static_cast<int>(threadIdx.x), other = i + half;
@@ -75,6 +77,7 @@ __device__ inline RowOfScores scores_of_row(const Call& call, const Place& at, c
     memory.magnitude[i] = fmax(memory.magnitude[i], memory.magnitude[other]);
     memory.largest[i] = fmax(memory.largest[i], memory.largest[other]);
     memory.variance[i] = fmax(memory.variance[i], memory.variance[other]);
+    memory.cut[i] = fmax(memory.cut[i], memory.cut[other]);
   }
   __syncthreads();
   RowOfScores row;
@@ -86,6 +89,7 @@ __device__ inline RowOfScores scores_of_row(const Call& call, const Place& at, c
   row.unit = row.empty || row.broken ? 0 : 1 / total.sum;
   largest = memory.largest[0];
   row.variance = memory.variance[0];
+  row.cut = memory.cut[0];
   if (exp(sink - row.log_sum_exp) >= kNormal) {
     largest = fmax(largest, fabs(sink));
     row.variance = fmax(row.variance, kUnit * kUnit * sink * sink * 2 / 3);
@@ -159,8 +163,9 @@ __device__ inline Element element_of_row(const Call& call, const Place& at, cons
 __device__ inline Element sum_element(const Call& call, const RowOfScores& row) {
   const double size = isfinite(row.log_sum_exp) ? fabs(row.log_sum_exp) : 0.0;
   const double step = 2 * half_ulp(kF32, size) + 0x1p-23;
-  return {row.log_sum_exp, row.error + 0x1p-20 + 4 * kUnit * size, step * step / 4 + row.variance,
-          0x1p-21 + 2 * kUnit * (size + call.cap)};  // the shift is of the exponential and the logarithm
+  // The shift is of the matrix unit, the exponential and the logarithm.
+  return {row.log_sum_exp, row.error + 0x1p-20 + 4 * kUnit * size, step * step / 4 + row.variance + row.cut * row.cut,
+          row.cut + 0x1p-21 + 2 * kUnit * (size + call.cap)};
 }
 
 // What a projection knows beforehand of every row of k and v; arrays over those rows, [kLanes] of the first.
