@@ -92,6 +92,7 @@ RIDGE_CONSUMER_REGISTERS = { value = "consumers == 2 ? (slots > 1 || query_in_re
 [configs]
 default = { }
 two = { CONSUMERS = 2 }
+keys64_ridge_stages4 = { KEYS = 64, RIDGE_STAGES = 4, promoted = "attention_cuda_nvidia-h100-80gb-hbm3_20261128, 1.05x" }
 [variants]
 d128_bf16_causal = { case = "attention dim=128 dtype=bf16 mask=causal" }
 d128_bf16_full = { case = "attention dim=128 dtype=bf16 mask=full" }
