@@ -36,6 +36,7 @@ pp_128x128 = { RIDGE_STAGES = 6, RIDGE_PINGPONG = 1 }
 pp_128x128_n2 = { RIDGE_STAGES = 6, RIDGE_PINGPONG = 1, RIDGE_CLUSTER_N = 2 }
 pp_64x256 = { RIDGE_BLOCK_M = 64, RIDGE_BLOCK_N = 256, RIDGE_STAGES = 5, RIDGE_PINGPONG = 1 }
 pp_64x128 = { RIDGE_BLOCK_M = 64, RIDGE_STAGES = 8, RIDGE_PINGPONG = 1, RIDGE_SLAB_BUFFERS = 2 }
+block_n256_slab_buffers2 = { RIDGE_BLOCK_N = 256, RIDGE_SLAB_BUFFERS = 2, promoted = "grouped_gemm_cuda_nvidia-h100-80gb-hbm3_20261128, 1.16x" }
 [variants]
 nt_bf16 = { case = "grouped_gemm rows=8192 groups=8 n=14336 k=4096 layout=nt", every = true }
 nn_bf16 = { case = "grouped_gemm rows=8192 groups=8 n=4096 k=14336 layout=nn", every = true }
