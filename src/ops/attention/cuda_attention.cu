@@ -92,12 +92,13 @@ RIDGE_CONSUMER_REGISTERS = { value = "consumers == 2 ? (slots > 1 || query_in_re
 [configs]
 default = { }
 two = { CONSUMERS = 2 }
+keys128 = { KEYS = 128, SLOTS = 1, QUERY_IN_REGISTERS = 1 }
 keys64_ridge_stages4 = { KEYS = 64, RIDGE_STAGES = 4, promoted = "attention_cuda_nvidia-h100-80gb-hbm3_20261128, 1.05x" }
 [variants]
-d128_bf16_causal = { case = "attention dim=128 dtype=bf16 mask=causal" }
+d128_bf16_causal = { case = "attention dim=128 dtype=bf16 mask=causal", every = true }
 d128_bf16_full = { case = "attention dim=128 dtype=bf16 mask=full" }
 d128_f16_causal = { case = "attention dim=128 dtype=f16 mask=causal" }
-d128_f16_full = { case = "attention batch=2 dim=128 dtype=f16 mask=full" }
+d128_f16_full = { case = "attention batch=2 dim=128 dtype=f16 mask=full", every = true }
 d64_bf16_causal = { case = "attention dim=64 dtype=bf16 mask=causal", every = true }
 d128_bf16_window = { case = "attention dim=128 dtype=bf16 mask=causal keys_left=65" }
 d128_f16_window = { case = "attention dim=128 dtype=f16 keys_left=65 keys_right=65" }
@@ -105,7 +106,7 @@ d64_bf16_window = { case = "attention dim=64 dtype=bf16 mask=causal keys_left=65
 d128_bf16_packed = { case = "attention dim=128 dtype=bf16 mask=causal documents=4" }
 d128_f16_packed = { case = "attention dim=128 dtype=f16 documents=4" }
 d64_bf16_packed = { case = "attention dim=64 dtype=bf16 mask=causal documents=4" }
-d96_bf16_causal = { case = "attention dim=96 dtype=bf16 mask=causal" }
+d96_bf16_causal = { case = "attention dim=96 dtype=bf16 mask=causal", every = true }
 d96_f16_full = { case = "attention dim=96 dtype=f16 mask=full" }
 d96_bf16_window = { case = "attention dim=96 dtype=bf16 mask=causal keys_left=65" }
 d72_bf16_packed = { case = "attention dim=72 dtype=bf16 mask=causal documents=4" }
@@ -118,8 +119,8 @@ d192_bf16_causal = { case = "attention dim=192 dtype=bf16 mask=causal" }
 d192_bf16_packed = { case = "attention dim=192 dtype=bf16 mask=causal documents=4" }
 d224_f16_causal = { case = "attention dim=224 dtype=f16 mask=causal" }
 d160_bf16_full = { case = "attention dim=160 dtype=bf16 mask=full" }
-d192_128_bf16_causal = { case = "attention dim=192 v_dim=128 dtype=bf16 mask=causal" }
-d192_128_f16_full = { case = "attention dim=192 v_dim=128 dtype=f16 mask=full" }
+d192_128_bf16_causal = { case = "attention dim=192 v_dim=128 dtype=bf16 mask=causal", every = true }
+d192_128_f16_full = { case = "attention dim=192 v_dim=128 dtype=f16 mask=full", every = true }
 d192_128_bf16_window = { case = "attention dim=192 v_dim=128 dtype=bf16 mask=causal keys_left=65" }
 d192_128_bf16_packed = { case = "attention dim=192 v_dim=128 dtype=bf16 mask=causal documents=4" }
 d64_128_bf16_causal = { case = "attention dim=64 v_dim=128 dtype=bf16 mask=causal" }
