@@ -167,4 +167,18 @@ Result<ShippedKernel> shipped_kernel(const Context& context, const std::string& 
   return ShippedKernel{std::move(*file), {}, std::move(path)};
 }
 
+Result<std::vector<std::string>> values_of_configuration(const ShippedKernel& shipped, const std::string& runs) {
+  std::vector<std::string> values;
+  const std::size_t slash = runs.find('/');
+  if (slash == std::string::npos || runs.substr(0, slash) != shipped.file.stem().string()) return values;
+  RIDGE_TRY(text, read_file(shipped.file));
+  auto kernel = record::parse_kernel(text);
+  if (!kernel) return in_context(shipped.file.string(), kernel.error());
+  if (!*kernel) return values;
+  const auto config = std::ranges::find((*kernel)->configs, runs.substr(slash + 1), &record::KernelConfig::name);
+  if (config == (*kernel)->configs.end()) return values;
+  for (const auto& [name, value] : config->values) values.push_back(fmt::format("{}={}", name, value));
+  return values;
+}
+
 }  // namespace ridge::service

@@ -33,4 +33,8 @@ struct ShippedKernel {
 // library that describes itself and has tunables (src/ops/*/cuda_*.cu). The error lists what there is.
 Result<ShippedKernel> shipped_kernel(const Context& context, const std::string& name, const std::string& backend);
 
+// The values of the configuration that `runs` names, "cuda_groups/coop_128x256_m2", as --define has them; nothing where
+// it is of another kernel than the shipped one.
+Result<std::vector<std::string>> values_of_configuration(const ShippedKernel& shipped, const std::string& runs);
+
 }  // namespace ridge::service

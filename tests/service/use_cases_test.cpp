@@ -293,6 +293,19 @@ TEST(Candidates, AKernelOfTheLibraryForAGpuIsShippedWithItsHeaders) {
   EXPECT_EQ(gemm->path, "");
 }
 
+// A campaign starts from what the library runs, which is a configuration of the kernel.
+TEST(Candidates, ValuesOfAConfigurationAreThoseOfTheKernelThatIsShipped) {
+  Front front;
+  const auto kernel = shipped_kernel(front.context, "grouped_gemm", "cuda");
+  ASSERT_TRUE(kernel) << kernel.error().text();
+  const auto values = [&](const std::string& runs) { return values_of_configuration(*kernel, runs).value(); };
+  EXPECT_THAT(values("cuda_groups/coop_128x256_m2"),
+              ElementsAre("RIDGE_BLOCK_N=256", "RIDGE_CLUSTER_M=2", "RIDGE_SLAB_BUFFERS=2"));
+  for (const char* const other : {"", "cuda_groups", "cuda_groups/none", "cuda_reference/coop_128x256_m2"}) {
+    EXPECT_THAT(values(other), IsEmpty()) << other;
+  }
+}
+
 TEST(TuneStore, ImportsAtTheSameTimeLoseNothing) {
   Front front;
   const std::string file = (front.path() / "recording.json").string(), out = (front.path() / "out.json").string();
