@@ -26,7 +26,9 @@ namespace ridge::service::test {
 namespace {
 
 using record::WorkerTask;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 TEST(Duration, IsReadAsAPersonWritesIt) {
