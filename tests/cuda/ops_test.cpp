@@ -70,7 +70,8 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       for (const char* form :
            {"scaling=1x128 copies=both", "scaling=1x128 copies=row align=16 offsets=i64",
             "scaling=1x128 copies=column format=e5m2", "scaling=mx copies=both align=32",
-            "scaling=128x128 copies=both offsets=i64", "scaling=row align=64", "scaling=tensor copies=both align=16",
+            "scaling=128x128 copies=both offsets=i64", "scaling=row align=64", "scaling=row copies=both",
+            "scaling=row copies=column offsets=i64 format=e5m2", "scaling=tensor copies=both align=16",
             "scaling=tensor amax=given copies=both align=32", "scaling=1x128 copies=both rounding=stochastic"}) {
         for (const char* dtype : {"f32", "bf16", "f16"}) add(fmt::format("{} dtype={} {}", size, dtype, form));
       }
@@ -1045,7 +1046,7 @@ TEST(CudaGroupedQuantize, TakesWrongOffsetsForTheNearest) {
   const std::vector<double> nearest[] = {
       {0, 40, 40, 90, 300, 300}, {300, 300, 300, 300, 300, 300}, {0, 300, 300, 300, 300, 300}};
   for (const char* form : {"copies=both", "copies=both offsets=i64 scaling=mx align=32", "scaling=row align=16",
-                           "scaling=tensor copies=both align=16"}) {
+                           "scaling=row copies=both", "scaling=tensor copies=both align=16"}) {
     const ops::Problem problem =
         *op.bind(*record::parse_case(fmt::format("grouped_quantize rows=300 cols=136 groups=5 {}", form)));
     for (std::size_t i = 0; i < std::size(wrong); ++i) {

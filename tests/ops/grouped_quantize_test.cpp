@@ -106,6 +106,44 @@ TEST(GroupedQuantize, IsQuantizeOfTheRowsOfGroupsWithZerosBetweenThem) {
   }
 }
 
+// Columns first .. first + count of a row-major matrix.
+Doubles columns_of(const Doubles& matrix, std::int64_t cols, std::int64_t first, std::int64_t count) {
+  Doubles taken;
+  for (auto row = matrix.begin(); row != matrix.end(); row += cols) {
+    taken.insert(taken.end(), row + first, row + first + count);
+  }
+  return taken;
+}
+
+TEST(GroupedQuantize, ARowOfTheTransposeHasAScaleForEachGroup) {
+  constexpr std::int64_t kRows = 300, kCols = 70, kGroups = 6;
+  const std::int64_t capacity = grouped_quantize_capacity(kRows, kGroups, 128);
+  for (const std::string form : {"copies=both", "copies=column dtype=f32 format=e5m2", "copies=column scale=floor"}) {
+    const ops::Problem problem = bound("grouped_quantize rows=300 cols=70 groups=6 scaling=row " + form);
+    for (const Doubles& begin :
+         {Doubles{0, 0, 130, 131, 131, 260, 300}, Doubles{7, 7, 7, 7, 7, 7, 7}, Doubles{3, 19, 35, 51, 67, 83, 99}}) {
+      Operands operands = make_operands(problem, kAwkward, 17);
+      named(operands, "offsets").assign(begin);
+      ASSERT_TRUE(run(problem, operands, 3).ok());
+      const Doubles x = named(operands, "x").values(), q_t = named(operands, "q_t").values(),
+                    scale_t = named(operands, "scale_t").values(), padded = named(operands, "padded").values();
+      ASSERT_EQ(std::ssize(scale_t), kGroups * kCols);
+      for (std::int64_t g = 0; g < kGroups; ++g) {
+        const auto at = static_cast<std::size_t>(g);
+        const auto first = static_cast<std::int64_t>(padded[at]),
+                   count = static_cast<std::int64_t>(padded[at + 1]) - first;
+        const Doubles y = padded_rows(x, {begin[at], begin[at + 1]}, kCols, 128, count);
+        Operands codes = codes_of(y, count, kCols, "scaling=row " + form);
+        const auto scales = scale_t.begin() + g * kCols;
+        EXPECT_EQ(Doubles(scales, scales + kCols), named(codes, "scale_t").values()) << form << " group " << g;
+        EXPECT_EQ(columns_of(q_t, capacity, first, count), named(codes, "q_t").values()) << form << " group " << g;
+      }
+      const auto behind = static_cast<std::int64_t>(padded.back());
+      EXPECT_THAT(columns_of(q_t, capacity, behind, capacity - behind), Each(0));
+    }
+  }
+}
+
 // Rows 1 .. 3 and 3 .. 4 of x [5, 2] in two groups of three, the second empty; quantised by hand.
 struct Tokens {
   std::vector<float> x = {1e30F, 1e30F, 448, -224, 1, 2, 3.5F, -7, 1e30F, 1e30F};
@@ -152,7 +190,7 @@ TEST(GroupedQuantize, PutsEachGroupAtAMultipleAndZerosEverywhereElse) {
 }
 
 TEST(GroupedQuantize, WhatOtherGroupsAndRowsOfNoGroupHoldChangesNothing) {
-  for (const std::string form : {"scaling=1x128", "scaling=mx align=32", "scaling=128x128"}) {
+  for (const std::string form : {"scaling=1x128", "scaling=mx align=32", "scaling=128x128", "scaling=row"}) {
     const ops::Problem problem = bound("grouped_quantize rows=60 cols=40 groups=3 dtype=f32 copies=both " + form);
     Operands clean = make_operands(problem, kPacked, 3), dirty = make_operands(problem, kPacked, 3);
     Doubles x = named(dirty, "x").values();
@@ -261,6 +299,31 @@ TEST(GroupedQuantize, TheCheckAfterEveryLaunchCatchesABlockOfTwoGroups) {
             1);
 }
 
+TEST(GroupedQuantize, TheCheckAfterEveryLaunchCatchesAScaleOfTwoGroups) {
+  const ops::Problem problem = bound("grouped_quantize rows=256 cols=4 groups=2 copies=column scaling=row");
+  Operands right = make_operands(problem, kPacked, 8);
+  Doubles x(256 * 4, 1.0);
+  for (std::size_t i = 0; i < 130 * 4; ++i) x[i] = 0.25;  // the first group
+  named(right, "x").assign(x);
+  named(right, "offsets").assign({0, 130, 256});
+  ASSERT_TRUE(run(problem, right).ok());
+  EXPECT_LE(residual(problem, right, [](Operands&) {}), 1);
+  const Doubles scales = named(right, "scale_t").values();
+  EXPECT_THAT(scales, ElementsAre(0.25F / 448, 0.25F / 448, 0.25F / 448, 0.25F / 448, 1.0F / 448, 1.0F / 448,
+                                  1.0F / 448, 1.0F / 448));
+  // Of all rows the largest is 1: scale and codes of the first group follow.
+  const std::int64_t capacity = grouped_quantize_capacity(256, 2, 128);
+  EXPECT_GT(residual(problem, right,
+                     [&](Operands& o) {
+                       Doubles codes = named(o, "q_t").values();
+                       for (std::int64_t i = 0; i < 130; ++i) codes[static_cast<std::size_t>(capacity + i)] = 112;
+                       named(o, "q_t").assign(codes);
+                       change_one(named(o, "scale_t"), 1, 1.0F / 448);
+                     }),
+            1);
+  EXPECT_GT(residual(problem, right, [](Operands& o) { change_one(named(o, "scale_t"), 0, 1.0F / 448); }), 1);
+}
+
 TEST(GroupedQuantize, WrongOffsetsAreNamedAndNothingIsWritten) {
   Tokens tokens;
   const auto refused_with = [&](std::vector<std::int32_t> offsets) {
@@ -302,7 +365,9 @@ TEST(GroupedQuantize, SaysWhatIsWrongWithItsArguments) {
               }),
               HasSubstr("128 rows share a scale of q_t with 1x128 scales"));
   const std::string both = "grouped_quantize copies=both ";
-  EXPECT_THAT(refused(both + "scaling=row"), HasSubstr("a scale for each row of q_t is one for all groups"));
+  EXPECT_THAT(refused(both + "scaling=row align=64"),
+              HasSubstr("align is 64, and products read q_t with row scales 128 columns at a time"));
+  EXPECT_EQ(refused(both + "scaling=row"), "taken");
   EXPECT_THAT(refused(both + "scaling=mx align=16"), HasSubstr("give a multiple of 32"));
   EXPECT_EQ(refused(both + "scaling=mx align=32"), "taken");
   EXPECT_THAT(refused("grouped_quantize groups=0"), HasSubstr("0 groups"));

@@ -15,6 +15,12 @@ struct Sizes {
 
 TensorView scalar(const float* value) { return TensorView::contiguous(const_cast<float*>(value), DType::kF32, {1}); }
 
+std::vector<std::int64_t> scale_shape_of(Granularity granularity, std::int64_t segments, const Sizes& copy,
+                                         bool transposed) {
+  if (segments != 0 && transposed && granularity == Granularity::kRow) return {segments, copy.rows};
+  return scale_shape(granularity, copy.rows, copy.cols);
+}
+
 Status check_copy(std::string_view op, const Views& views, const TensorView& x, std::string_view x_name,
                   bool transposed, DType format) {
   const char* const name = transposed ? "q_t" : "q";
@@ -27,7 +33,7 @@ Status check_copy(std::string_view op, const Views& views, const TensorView& x, 
                        transposed ? "; q_t is its transpose, in the format of q" : "");
   }));
   RIDGE_CHECK_OK(check_layout(op, name, q, 2, "give a row-major matrix"));
-  const std::vector<std::int64_t> scales = scale_shape(views.granularity, sizes.rows, sizes.cols);
+  const std::vector<std::int64_t> scales = scale_shape_of(views.granularity, views.segments, sizes, transposed);
   RIDGE_CHECK_OK(check_shape(op, scale_name, scale, scale_dtype(views.granularity), scales, [&] {
     return fmt::format("the layout of {} scales is in ridge/scaling.h", to_string(views.granularity));
   }));
@@ -65,6 +71,11 @@ Coding coding_of(const Problem& problem, std::size_t first, std::int64_t rows, s
                 static_cast<Copies>(at(kCopies)),
                 at(kRounding) == 1,
                 at(kAmax) == 1};
+}
+
+std::vector<std::int64_t> scale_shape_of(const Coding& c, bool transposed) {
+  return scale_shape_of(c.granularity, c.segments, transposed ? Sizes{c.cols, c.rows} : Sizes{c.rows, c.cols},
+                        transposed);
 }
 
 std::vector<Copy> copies_of(const Problem& problem, const Coding& coding) {
@@ -131,8 +142,8 @@ Status add_operands(Problem& problem, const Coding& c, std::vector<OperandSpec> 
     if (c.copies == (transposed ? kAsIs : kTransposed)) continue;
     const std::int64_t rows = transposed ? c.cols : c.rows, cols = transposed ? c.rows : c.cols;
     problem.operands.push_back({transposed ? "q_t" : "q", c.format, {rows, cols}, true, false});
-    problem.operands.push_back({transposed ? "scale_t" : "scale", scale_dtype(c.granularity),
-                                scale_shape(c.granularity, rows, cols), true, false});
+    problem.operands.push_back(
+        {transposed ? "scale_t" : "scale", scale_dtype(c.granularity), scale_shape_of(c, transposed), true, false});
   }
   if (c.given) problem.operands.push_back({"found", DType::kF32, {1}, true, false});
   return ok_status();

@@ -22,18 +22,20 @@ std::vector<record::Case> check_cases() {
   for (const Size& size : sizes) {
     for (const char* form : {"scaling=1x128 copies=both", "scaling=1x128 align=16", "scaling=mx copies=both align=32",
                              "scaling=128x128 copies=both offsets=i64", "scaling=row align=16 offsets=i64",
-                             "scaling=tensor align=16 copies=both"}) {
+                             "scaling=row copies=both", "scaling=tensor align=16 copies=both"}) {
       cases.push_back(make_case(size, form));
     }
   }
   for (const char* dtype : {"f32", "f16"}) {
     for (const char* form : {"scaling=1x128 copies=both format=e5m2", "scaling=1x128 copies=column scale=ceil",
                              "scaling=mx copies=column align=64", "scaling=tensor amax=given copies=both align=32",
-                             "scaling=row align=32 format=e5m2 scale=even", "scaling=128x128 scale=floor"}) {
+                             "scaling=row align=32 format=e5m2 scale=even", "scaling=row copies=column scale=floor",
+                             "scaling=128x128 scale=floor"}) {
       cases.push_back(make_case({150, 4, 140}, fmt::format("dtype={} {}", dtype, form)));
     }
   }
-  for (const char* form : {"scaling=1x128 copies=both", "scaling=tensor copies=both align=16"}) {
+  for (const char* form :
+       {"scaling=1x128 copies=both", "scaling=row copies=both", "scaling=tensor copies=both align=16"}) {
     cases.push_back(make_case({67, 3, 133}, fmt::format("rounding=stochastic {}", form)));
   }
   return cases;
@@ -46,7 +48,7 @@ std::vector<record::Case> bench_cases(Backend backend) {
   std::vector<record::Case> cases;
   for (const Size& size : sizes) {
     for (const char* form : {"scaling=1x128 copies=both", "scaling=1x128 copies=row", "scaling=mx copies=both align=32",
-                             "scaling=row align=16"}) {
+                             "scaling=row align=16", "scaling=row copies=column scale=floor"}) {
       cases.push_back(make_case(size, form));
     }
   }

@@ -10,15 +10,16 @@
 //
 // Shapes    x [rows, cols], offsets [groups + 1], y [capacity, cols], padded [groups + 1]. The capacity is what no
 //           offsets exceed, grouped_quantize_capacity(rows, groups, align). Of y, q [capacity, cols] and q_t [cols,
-//           capacity] with their scales, as quantize has them; either pair may be left out (rank 0). Sizes from 0,
-//           groups from 1; align 16, 32, 64 or 128.
+//           capacity] with their scales, as quantize has them, but for scale_t of kRow; either pair may be left out
+//           (rank 0). Sizes from 0, groups from 1; align 16, 32, 64 or 128.
 // Dtypes    x f32, bf16, f16; offsets i32 or i64, padded the same; codes and scales as quantize's.
 // Layout    Columns are contiguous (stride 1); rows may be any number of elements >= the columns apart, the scales'
 //           too; offsets and padded contiguous. Aliasing  No output may overlap an input or another output.
 // Scales    Of every granularity whose groups of elements end where a group of rows does: `align` is a multiple of 128
-//           with q_t and kVector and with kBlock, of 32 with q_t and kMx; q_t with kRow is refused. kTensor has one
-//           scale for all groups. Rows of no group count for no scale. Where all of a scale's elements are 0, padding
-//           or not, it is 1, and codes of 0 are 0.
+//           with q_t and kVector, with q_t and kRow and with kBlock, of 32 with q_t and kMx. A row of q_t has with kRow
+//           a scale for each group, scale_t [groups, cols]: that of the elements p[g] .. p[g+1] of the row. kTensor has
+//           one scale for all groups. Rows of no group count for no scale. Where all of a scale's elements are 0, or
+//           there is none, padding or not, it is 1, and codes of 0 are 0.
 // Numerics, NaN, Inf, Random, Given   As quantize's, of y: random words count the elements of y. Rows of no group are
 //           never looked at.
 // Same bits Always, whatever the number of threads.

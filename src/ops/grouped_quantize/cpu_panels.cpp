@@ -11,8 +11,11 @@ namespace {
 
 class Padded final : public coding::PanelSource {
  public:
-  Padded(const TensorView& x, std::span<const std::int64_t> offsets, std::span<const std::int64_t> padded)
-      : x_(x), offsets_(offsets), padded_(padded) {}
+  Padded(const TensorView& x, std::span<const std::int64_t> offsets, std::span<const std::int64_t> padded,
+         std::int64_t capacity)
+      : x_(x), offsets_(offsets), padded_(padded), ends_(padded.begin() + 1, padded.end()) {
+    ends_.back() = capacity;  // zeros behind all groups change no scale
+  }
 
   void read(std::int64_t row, std::int64_t first, std::int64_t count, float* out) const override {
     const std::int64_t from = source_of(row);
@@ -24,6 +27,7 @@ class Padded final : public coding::PanelSource {
                        static_cast<const unsigned char*>(x_.data) + size_bytes(x_.dtype, from * x_.stride[0] + first),
                        out, count);
   }
+  [[nodiscard]] std::span<const std::int64_t> segment_ends() const override { return ends_; }
 
  private:
   // The row of x; -1: none.
@@ -35,6 +39,7 @@ class Padded final : public coding::PanelSource {
   }
   const TensorView& x_;
   std::span<const std::int64_t> offsets_, padded_;
+  std::vector<std::int64_t> ends_;
 };
 
 void store(const std::vector<std::int64_t>& padded, const TensorView& out) {
@@ -55,7 +60,7 @@ Status run(const Problem& problem, const Arguments& arguments, const Stream& str
   RIDGE_CHECK_OK(coding::given_amax(problem, arguments.operands, c));
   const std::vector<std::int64_t> padded = padded_offsets(offsets, s.align);
   store(padded, operand(problem, arguments.operands, "padded"));
-  return coding::write_copies(problem, arguments.operands, c, Padded(arguments[kX], offsets, padded), stream);
+  return coding::write_copies(problem, arguments.operands, c, Padded(arguments[kX], offsets, padded, c.rows), stream);
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 // one group because groups begin at multiples of 16: it goes through the offsets, 32 groups at a time, until it is at
 // the group of its rows, and loads from where that begins in x; rows of padding are zeros that were never loaded.
 // Scales of a row or of the whole tensor are known only after all of it was read: `ridge_grouped_quantize_amax` and
-// `ridge_grouped_quantize_scales` find them, and `ridge_grouped_quantize` reads the rows a second time.
+// `ridge_grouped_quantize_scales` find them, and `ridge_grouped_quantize` reads the rows a second time. A row of the
+// transpose has a scale for each group, which a tile is of one of: their largest magnitudes are gathered in scratch
+// memory.
 //
 // Bound by memory: rows once (tensor, row: twice), every code and scale up to the capacity once. The walk costs two
 // prefix sums in the warp for every 32 groups before the first load of a tile: loses with many hundreds of groups. What
@@ -39,6 +41,13 @@ mx_bf16_e4m3_both = { case = "grouped_quantize scaling=mx dtype=bf16 format=e4m3
 tensor_bf16_e4m3_both = { case = "grouped_quantize scaling=tensor dtype=bf16 format=e4m3fn copies=both align=16" }
 tensor_bf16_e4m3_both_given = { case = "grouped_quantize scaling=tensor dtype=bf16 format=e4m3fn copies=both amax=given align=16" }
 row_bf16_e4m3 = { case = "grouped_quantize scaling=row dtype=bf16 format=e4m3fn align=16" }
+row_bf16_e4m3_t = { case = "grouped_quantize scaling=row dtype=bf16 format=e4m3fn copies=column" }
+row_bf16_e4m3_both = { case = "grouped_quantize scaling=row dtype=bf16 format=e4m3fn copies=both" }
+row_bf16_e4m3_both_i64 = { case = "grouped_quantize scaling=row dtype=bf16 format=e4m3fn copies=both offsets=i64" }
+row_f32_e4m3_both = { case = "grouped_quantize scaling=row dtype=f32 format=e4m3fn copies=both" }
+row_f16_e5m2_t = { case = "grouped_quantize scaling=row dtype=f16 format=e5m2 copies=column" }
+row_bf16_e5m2_t_stochastic = { case = "grouped_quantize scaling=row dtype=bf16 format=e5m2 copies=column rounding=stochastic" }
+row_f32_e5m2_both_stochastic = { case = "grouped_quantize scaling=row dtype=f32 format=e5m2 copies=both rounding=stochastic" }
 */
 /* ridge-launch
 [[value]]
@@ -50,6 +59,10 @@ expression = "copies != 0"
 [[value]]
 name = "known_at_the_end"
 expression = "scaling < 2"
+# Of the rows of the transpose, a scale for each group.
+[[value]]
+name = "group_scales"
+expression = "scaling == 1 && transposed ? groups * cols : 0"
 [[value]]
 name = "capacity"
 expression = "floor_div(rows + groups * (align - 1), align) * align"
@@ -71,20 +84,24 @@ when = "known_at_the_end && plain"
 [[clear]]
 operand = "scale_t"
 bytes = "scale_t_shape0 * scale_t_bytes"
-when = "known_at_the_end && plain == 0"
+when = "scaling == 0 && plain == 0"
 [[clear]]
 operand = "found"
 bytes = "4"
 when = "amax"
+[[workspace]]
+name = "largest"
+bytes = "4 * group_scales"
+zero = true
 [[struct]]
 name = "parameters"
 members = [
   { operand = "x" }, { i64 = "x_stride0" }, { operand = "offsets" }, { operand = "padded" },
-  { u32 = "rows" }, { u32 = "groups" }, { i64 = "align" }, { i64 = "x_align >= 16" },
+  { u32 = "rows" }, { u32 = "groups" }, { i64 = "align" }, { i64 = "x_align >= 16" }, { workspace = "largest" },
   { operand = "q", when = "plain" }, { operand = "scale", when = "plain" },
   { operand = "q_t", when = "transposed" }, { operand = "scale_t", when = "transposed" }, { operand = "random", when = "rounding" },
   { i64 = "q_stride0", when = "plain" }, { i64 = "scale_stride0", when = "plain && scaling > 1" },
-  { i64 = "q_t_stride0", when = "transposed" }, { i64 = "scale_t_stride0", when = "transposed && scaling > 1" },
+  { i64 = "q_t_stride0", when = "transposed" }, { i64 = "scale_t_stride0", when = "transposed && scaling > 0" },
   { i64 = "capacity" }, { i64 = "cols" }, { u32 = "tile_cols" }, { u32 = "scale" },
   { u32 = "q_align >= 8", when = "plain" }, { u32 = "q_t_align >= 16", when = "transposed" },
   { operand = "amax", when = "amax" }, { operand = "found", when = "amax" },
@@ -97,7 +114,7 @@ when = "known_at_the_end"
 args = [{ struct = "parameters" }]
 [[kernel]]
 symbol = "ridge_grouped_quantize_scales"
-grid = ["ceil_div(scaling == 0 ? 1 : capacity, 256)"]
+grid = ["ceil_div(scaling == 0 ? 1 : plain * capacity + group_scales, 256)"]
 block = [256]
 when = "known_at_the_end"
 args = [{ struct = "parameters" }]
@@ -120,7 +137,8 @@ struct Source {
   static constexpr bool kReadBefore = false, kHalves = false;
   StoredMatrix x;
   RowGroups<RIDGE_WIDE_OFFSETS != 0> groups;
-  i64 aligned;  // rows start on 16 bytes
+  i64 aligned;   // rows start on 16 bytes
+  u32* largest;  // magnitudes of columns of each group, [groups, columns]
 
   __device__ __forceinline__ void load(i64, i64 cols, i64 row, i64 col, Packed<kType>::Square& to) const {
     const auto from = groups.rows_of(static_cast<u32>(row));
@@ -129,6 +147,8 @@ struct Source {
       load_eight<kType>(x, aligned != 0, from.end, cols, static_cast<i64>(from.first) + i, col, to[i]);
     }
   }
+  __device__ __forceinline__ u32 segments() const { return groups.count; }
+  __device__ __forceinline__ u32 segment_of(i64 row) const { return groups.group_of(static_cast<u32>(row)); }
 };
 
 }  // namespace ridge::cuda
@@ -163,5 +183,5 @@ extern "C" __global__ void __launch_bounds__(256, ridge::cuda::kWide ? 2 : 3)
 
 extern "C" __global__ void __launch_bounds__(256)
     ridge_grouped_quantize_scales(const ridge::cuda::GroupedQuantizeParameters p) {
-  ridge::cuda::make_scales(p.tile);
+  ridge::cuda::make_scales(p.tile, p.source);
 }

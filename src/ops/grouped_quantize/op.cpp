@@ -8,9 +8,11 @@ namespace {
 constexpr std::string_view kOp = "grouped_quantize";
 constexpr std::int64_t kAligns[] = {16, 32, 64, 128};
 
-// Rows of y that have a scale in common, at most.
+// Groups begin at multiples of so many rows: those that have a scale in common or, of a scale for each group, those of
+// a step of the sums that read it.
 std::int64_t rows_of_scale(Granularity granularity, bool transposed) {
-  if (granularity == Granularity::kBlock || (transposed && granularity == Granularity::kVector)) return kScaleBlock;
+  const bool step = transposed && (granularity == Granularity::kVector || granularity == Granularity::kRow);
+  if (step || granularity == Granularity::kBlock) return kScaleBlock;
   return transposed && granularity == Granularity::kMx ? kMxBlock : 1;
 }
 
@@ -21,12 +23,13 @@ Status check_align(std::int64_t align) {
 
 // No scale of this copy is of two groups.
 Status check_scales(std::int64_t align, Granularity granularity, bool transposed) {
-  if (transposed && granularity == Granularity::kRow) {
-    return with_hint(invalid("{}: a scale for each row of q_t is one for all groups", kOp),
-                     "use kVector or kMx, whose scales along the rows are of one group each");
-  }
   const std::int64_t rows = rows_of_scale(granularity, transposed);
   if (align % rows == 0) return ok_status();
+  if (transposed && granularity == Granularity::kRow) {
+    return with_hint(
+        invalid("{}: align is {}, and products read q_t with row scales {} columns at a time", kOp, align, rows),
+        fmt::format("give {}, so that none of these steps is of two groups", rows));
+  }
   return with_hint(invalid("{}: align is {}, and {} rows share a scale of {} with {} scales", kOp, align, rows,
                            transposed ? "q_t" : "q", to_string(granularity)),
                    fmt::format("give a multiple of {}, so that no scale is of two groups", rows));
@@ -103,7 +106,9 @@ Shape shape_of(const Problem& problem) {
 
 coding::Coding coding_of(const Problem& problem) {
   const Shape s = shape_of(problem);
-  return coding::coding_of(problem, kParamCount, s.capacity, s.cols);
+  coding::Coding coding = coding::coding_of(problem, kParamCount, s.capacity, s.cols);
+  coding.segments = s.groups;
+  return coding;
 }
 
 std::vector<std::int64_t> padded_offsets(std::span<const std::int64_t> offsets, std::int64_t align) {
@@ -125,7 +130,9 @@ Result<Call> make_call(const Args& args) {
   TensorView y = args.x;
   y.shape[0] = s.capacity;
   const NamedView others[] = {x, offsets, padded};
-  RIDGE_CHECK_OK(coding::check(kOp, coding::views_of(args), y, others, "padded x"));
+  coding::Views views = coding::views_of(args);
+  views.segments = s.groups;
+  RIDGE_CHECK_OK(coding::check(kOp, views, y, others, "padded x"));
   Call call;
   call.values.resize(kParamCount);  // the load stays what it is by default: a call's offsets are its own
   call.values[kRows] = s.rows;
@@ -136,7 +143,7 @@ Result<Call> make_call(const Args& args) {
   call.values[kOffsets] = index_of(kOffsetTypes, s.offsets);
   call.operands.push_back(args.x);
   call.operands.push_back(args.offsets);
-  coding::add_to(call, coding::views_of(args), {args.padded});
+  coding::add_to(call, views, {args.padded});
   return call;
 }
 

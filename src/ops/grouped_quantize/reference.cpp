@@ -37,7 +37,9 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
   const std::vector<std::int64_t> offsets = read_offsets(arguments[kOffsetsOperand]);
   RIDGE_CHECK_OK(check_offsets(problem.problem_case.op, offsets, s.rows));
   Padded padded = padded_of(s, arguments[kX], offsets);
-  RIDGE_TRY(coded, coding::reference_of(problem, arguments.operands, coding_of(problem), padded.y));
+  std::vector<std::int64_t> ends(padded.offsets.value.begin() + 1, padded.offsets.value.end());
+  ends.back() = s.capacity;  // zeros behind all groups change no scale
+  RIDGE_TRY(coded, coding::reference_of(problem, arguments.operands, coding_of(problem), padded.y, ends));
   coded.insert(coded.begin(), std::move(padded.offsets));
   return coded;
 }

@@ -32,17 +32,30 @@ struct RowModel {
 
   template <class Row, class T>
   RIDGE_ROWS T element(const Row& row, const T*, int, rows::i64 column) const {
-    GroupStep group = GroupStep::before(offset(row, 0), length);
-    for (rows::i64 g = 0; g < count; ++g) {
-      group.next(offset(row, g + 1), length, align);
-      if (row.index() >= group.last) continue;
-      const rows::i64 from = group.begin + row.index() - group.first;
-      return from < group.end ? T(row(x, from * cols + column)) : T(0.0);
-    }
-    return T(0.0);
+    GroupStep group;
+    if (find(row, group) == count) return T(0.0);
+    const rows::i64 from = group.begin + row.index() - group.first;
+    return from < group.end ? T(row(x, from * cols + column)) : T(0.0);
+  }
+  // The group of a row of y; rows behind all of them go with the last one, whose scales zeros do not change.
+  template <class Row>
+  RIDGE_ROWS rows::i64 segment_of(const Row& row) const {
+    GroupStep group;
+    const rows::i64 found = find(row, group);
+    return found < count ? found : count - 1;
   }
 
  private:
+  // The number of the group that a row of y lies in; `count`: in none.
+  template <class Row>
+  RIDGE_ROWS rows::i64 find(const Row& row, GroupStep& group) const {
+    group = GroupStep::before(offset(row, 0), length);
+    for (rows::i64 g = 0; g < count; ++g) {
+      group.next(offset(row, g + 1), length, align);
+      if (row.index() < group.last) return g;
+    }
+    return count;
+  }
   template <class Row>
   RIDGE_ROWS double offset(const Row& row, rows::i64 at) const {
     return rows::Number(row(offsets, at)).value;
