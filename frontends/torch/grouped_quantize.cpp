@@ -31,24 +31,25 @@ void check_offsets(const Tensor& offsets) {
 void check_scales(std::int64_t align, const codes::Coding& coding) {
   TORCH_CHECK_VALUE(align == 16 || align == 32 || align == 64 || align == 128, kOp, ": align is ", align,
                     "; give 16, 32, 64 or 128");
-  TORCH_CHECK_VALUE(!coding.column || coding.granularity != Granularity::kRow, kOp,
-                    ": a scale for each row of the transpose is one for all groups; use granularity 1x128 or mx, whose "
-                    "scales along the rows are of one group each");
   const bool high =
-      coding.granularity == Granularity::kBlock || (coding.column && coding.granularity == Granularity::kVector);
+      coding.granularity == Granularity::kBlock ||
+      (coding.column && (coding.granularity == Granularity::kVector || coding.granularity == Granularity::kRow));
   const std::int64_t rows = high ? 128 : coding.column && coding.granularity == Granularity::kMx ? 32 : 1;
   TORCH_CHECK_VALUE(align % rows == 0, kOp, ": align is ", align, ", and ", rows,
-                    " rows share a scale; give a multiple of ", rows, ", so that no scale is of two groups");
+                    coding.granularity == Granularity::kRow ? " rows are a step of products that read the transpose"
+                                                            : " rows share a scale",
+                    "; give a multiple of ", rows, ", so that none is of two groups");
 }
 
 codes::Coding check_call(const Tensor& x, const Tensor& offsets, at::ScalarType format, std::string_view granularity,
                          std::string_view rule, std::int64_t align, bool row, bool column,
                          const OptionalTensor& random) {
   codes::check_matrix(x, kOp, "x");
-  const codes::Coding coding = codes::coding_of(kOp, format, granularity, rule, row, column, random);
+  codes::Coding coding = codes::coding_of(kOp, format, granularity, rule, row, column, random);
   check_strides(x, kOp, "x", false);
   check_offsets(offsets);
   check_scales(align, coding);
+  coding.segments = offsets.sym_size(0) - 1;
   return coding;
 }
 

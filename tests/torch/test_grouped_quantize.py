@@ -47,6 +47,23 @@ def test_is_quantize_of_the_padded_rows(device, dtype, granularity, align, trans
         assert (have is None) == (want is None) and (have is None or torch.equal(have, want)), name
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_row_of_the_transpose_has_a_scale_for_each_group(device, dtype):
+    config = rt.QuantConfig(granularity="rowwise")
+    x = torch.randn(ROWS, COLS, device=device).to(dtype)
+    made, padded = rt.grouped_quantize(x, offsets_on(device), config, transpose=True)
+    assert made.scale.shape == (made.shape[0],) and made.scale_t.shape == (5, COLS)
+    for g, (begin, end, first, last) in enumerate(zip(OFFSETS[:-1], OFFSETS[1:], padded.tolist()[:-1], padded.tolist()[1:])):
+        if begin == end:
+            assert (made.scale_t[g] == 1).all()
+            continue
+        right = rt.quantize(x[begin:end], config, transpose=True)
+        assert torch.equal(made.scale_t[g], right.scale_t), g
+        assert torch.equal(bits(made.q_t)[:, first : first + end - begin], bits(right.q_t)), g
+        assert not bits(made.q_t)[:, first + end - begin : last].any()
+    assert not bits(made.q_t)[:, int(padded[-1]) :].any()
+
+
 def test_rows_of_no_group_are_not_looked_at(device):
     config = rt.QuantConfig()
     x = torch.randn(ROWS, COLS, device=device)
@@ -67,9 +84,10 @@ def test_a_product_of_groups_takes_the_padded_offsets(device):
     assert not out[int(padded[-1]) :].any()
 
 
+@pytest.mark.parametrize("granularity", ["1x128", "row"])
 @pytest.mark.parametrize("column", [False, True])
-def test_opcheck_and_compile(device, column):
-    arguments = (torch.randn(40, 24, device=device), torch.tensor([0, 7, 40], device=device), torch.float8_e4m3fn, "1x128", "exact", 128, True, column)
+def test_opcheck_and_compile(device, column, granularity):
+    arguments = (torch.randn(40, 24, device=device), torch.tensor([0, 7, 40], device=device), torch.float8_e4m3fn, granularity, "exact", 128, True, column)
     tests = ("test_schema", "test_autograd_registration", "test_faketensor")  # the rest compares 8-bit floats, for which torch has no allclose
     torch.library.opcheck(torch.ops.ridgeline.grouped_quantize.default, arguments, test_utils=tests)
     compiled = torch.compile(lambda x, at: torch.ops.ridgeline.grouped_quantize(x, at, *arguments[2:])[4] * 2, fullgraph=True, backend="aot_eager", dynamic=True)

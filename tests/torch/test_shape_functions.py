@@ -209,7 +209,7 @@ REFUSED = {
     "quantize groups at no multiple": grouped(align=0),
     "quantize groups within a scale": grouped(align=64),
     "quantize groups within a block": grouped(granularity="128x128", align=64, column=False),
-    "quantize groups with scales of columns": grouped(granularity="row"),
+    "quantize groups with scales of columns within a step": grouped(granularity="row", align=64),
     "dequantize float32": dequantize(q=ones(6, 8)),
     "dequantize with a scale short": dequantize(scale=ones(5)),
     "dequantize with scales in float16": dequantize(scale=ones(6).half()),

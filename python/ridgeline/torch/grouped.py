@@ -55,7 +55,8 @@ def grouped_gemm_fp8(
     offsets   [groups + 1], int32 or int64: rows offsets[g] to offsets[g + 1] are those of group g; the others are 0
     out_dtype bfloat16, float16 or float32; a's by default
     trans_a   the sums over the rows of a [rows, m] and b [rows, n] instead: [groups, m, n]. Both have codes of their transpose with
-              scales by 1x128 or by tensor, and offsets are multiples of 128: ``grouped_quantize(..., transpose=True)`` makes both
+              scales by 1x128, by row (one for each group) or by tensor, and offsets are multiples of 128:
+              ``grouped_quantize(..., transpose=True)`` makes both
     add_to    [groups, m, n]: the sums are added to it, and it is returned
 
     Sums are those of ``gemm_fp8_scaled``, promoted to float32 every 128. There is no gradient:
@@ -65,9 +66,8 @@ def grouped_gemm_fp8(
         raise ValueError(f"{_OP}: trans_a sums over the rows of both; leave trans_b out")
     if add_to is not None and not trans_a:
         raise ValueError(f"{_OP}: add_to without trans_a; only sums over rows are added")
-    if a.grouping not in _SCALINGS or (trans_a and a.grouping == "row"):
-        known = ["1x128", "tensor"] if trans_a else list(_SCALINGS)
-        raise ValueError(f"{_OP}: a has scales by {a.grouping}; here they are by {' or '.join(known)}")
+    if a.grouping not in _SCALINGS:
+        raise ValueError(f"{_OP}: a has scales by {a.grouping}; here they are by {' or '.join(_SCALINGS)}")
     scaling = _SCALINGS[a.grouping]
     _scales(b, "128x128" if scaling == "block" and not trans_a else a.grouping, "b")
     left, scale_a = codes_of(a._parts(), trans_a, "a", "", _OP)
@@ -90,7 +90,7 @@ def _along(x: torch.Tensor, spec: Spec | None) -> Codes | None:
 
 
 def _across(x: torch.Tensor, offsets: torch.Tensor, spec: Spec) -> tuple[Codes, torch.Tensor]:
-    """Codes of the transpose, each group padded to whole blocks of its scales, and where groups begin there."""
+    """Codes of the transpose with scales of each group, padded to whole steps of the sums, and where groups begin there."""
     _, _, q_t, scale_t, padded = _grouped_quantize(x, offsets, spec.dtype, spec.grouping, spec.rule, 128, False, True, _random(spec, x))
     return Codes(q_t, scale_t), padded
 
@@ -164,10 +164,11 @@ class _Experts(torch.autograd.Function):
                 _grouped_add(main_grad, dy, x, offsets)
             else:
                 codes, _ = _across(dy, offsets, spec)
+                scaling = _SCALINGS[spec.grouping]
                 if main_grad is None:
-                    dw = _product(codes.q, x, codes.scale, x_scale, padded, weight_dtype, True)
+                    dw = _product(codes.q, x, codes.scale, x_scale, padded, weight_dtype, True, scaling)
                 else:
-                    _product_add(main_grad, codes.q, x, codes.scale, x_scale, padded)
+                    _product_add(main_grad, codes.q, x, codes.scale, x_scale, padded, scaling)
         return dx, dw, *[None] * (len(ctx.needs_input_grad) - 2)
 
 
@@ -180,11 +181,10 @@ def _configs_of(given: RecipeLike) -> Configs:
     else:
         configs = config, config, config
     for name, product in zip(PRODUCTS, configs):
-        known = ("blockwise",) if name == "dw" else ("blockwise", "rowwise")
-        if product is not None and product.granularity not in known:
+        if product is not None and product.granularity not in ("blockwise", "rowwise"):
             raise ValueError(
-                f"fp8_grouped_linear: {name} has granularity={product.granularity!r}; give {' or '.join(map(repr, known))}, whose scales are of "
-                "one expert each, or None for a product of high precision"
+                f"fp8_grouped_linear: {name} has granularity={product.granularity!r}; give 'blockwise' or 'rowwise', whose scales are of one "
+                "expert each, or None for a product of high precision"
             )
     return configs
 
@@ -208,12 +208,11 @@ def fp8_grouped_linear(
     weight     [experts, out, in], or a QuantizedTensor of it: ``quantize(weight, config, weight=True, transpose=True)``
     offsets    [experts + 1], int32 or int64: rows offsets[g] to offsets[g + 1] are those of expert g; the others are 0, and so is their
                gradient
-    recipe     a name, QuantConfig or Recipe whose products have granularity "blockwise" or are None (``grouped_gemm``); y and dx may be
-               "rowwise" ("rowwise_with_gw_hp")
+    recipe     a name, QuantConfig or Recipe whose products have granularity "blockwise" or "rowwise" or are None (``grouped_gemm``)
     main_grad  [experts, out, in], float32: the gradient of weight is added to it, and weight.grad stays as it is
 
     x and dy are quantised along their columns for y and dx, by 1x128 or by row, and along the rows of each expert, padded to multiples of
-    128, for dw (``grouped_quantize``). Second derivatives of 8-bit products are refused.
+    128, for dw, by 1x128 or a column of the expert's rows (``grouped_quantize``). Second derivatives of 8-bit products are refused.
     """
     x = autocast(x)
     weight = autocast(weight)
