@@ -433,9 +433,10 @@ def test_experts_of_8_bit_floats(device, form, recipe):
     found.y.backward(dy)
     want.backward(dy.double().cpu())
     assert seen.names.count("ridgeline.grouped_gemm_fp8.default") == 2
-    assert testing.snr_db(found.y, want) > 24 and testing.snr_db(x.grad, rows.grad) > 22
+    less = 1 if recipe == "rowwise" else 0  # scales that are powers of two cost each operand 0.3 dB of 31.8
+    assert testing.snr_db(found.y, want) > 24 - less and testing.snr_db(x.grad, rows.grad) > 22 - less
     for name in ("gate_up.weight", "down.weight"):
-        assert testing.snr_db(layer.get_parameter(name).grad, own[name].grad) > 22, name
+        assert testing.snr_db(layer.get_parameter(name).grad, own[name].grad) > 22 - less, name
     plain_one = made(device, torch.bfloat16, hidden=128, inner=192, **form)
     plain_one.load_state_dict(layer.state_dict())
     with rt.autocast_fp8(enabled=False):
