@@ -33,6 +33,7 @@ inline unsigned to_code(float, long long) { return 256; }
 #include "ops/row_operands.cuh"
 #include "ops/coding/right_codes.cuh"
 #include "ops/quantize/row_model.cuh"
+#include "ops/gating/definition.cuh"
 #include "ops/activation/row_model.cuh"
 #include "ops/activation/quantize/backward/row_model.cuh"
 #include "ops/rmsnorm/quantize/row_model.cuh"
