@@ -288,7 +288,7 @@ TEST(GroupedQuantizePlan, HasTilesOfTheCapacityAndABlockForWhereGroupsBegin) {
   EXPECT_TRUE(vectors.clears.empty());
   EXPECT_THAT(symbols(vectors), ElementsAre("ridge_grouped_quantize"));
   EXPECT_EQ(vectors.kernels[0].grid[0], 11u) << "5 x 2 tiles of up to 640 rows";
-  EXPECT_EQ(vectors.kernels[0].parameters[0].bytes, 184u) << "Source (64) and TileParameters (120)";
+  EXPECT_EQ(vectors.kernels[0].parameters[0].bytes, 216u) << "Source (96) and TileParameters (120)";
   const ResolvedPlan rows = plan("rows=300 cols=200 groups=3 align=16 scaling=row");
   EXPECT_THAT(symbols(rows),
               ElementsAre("ridge_grouped_quantize_amax", "ridge_grouped_quantize_scales", "ridge_grouped_quantize"));
@@ -306,6 +306,8 @@ TEST(GroupedQuantizePlan, HasTilesOfTheCapacityAndABlockForWhereGroupsBegin) {
   ASSERT_EQ(given.clears.size(), 2u);
   EXPECT_EQ(given.clears[0].operand, 5u) << "scale_t, behind x, offsets, amax, padded and q_t";
   EXPECT_EQ(given.clears[1].operand, 6u) << "found";
+  EXPECT_EQ(plan("rows=300 cols=200 groups=3 copies=both own_rows=1 of=swiglu probs=1").kernels[0].grid[0], 14u)
+      << "and 3 blocks of 128 rows of x";
   EXPECT_EQ(plan("rows=0 cols=200 groups=1").kernels[0].grid[0], 1u) << "no tile";
   EXPECT_EQ(plan("rows=300 cols=0 groups=1").kernels[0].grid[0], 1u) << "no tile";
 }

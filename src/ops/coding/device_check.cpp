@@ -301,12 +301,15 @@ std::shared_ptr<const DeviceCheck> device_check_of(std::initializer_list<std::st
                                                    std::shared_ptr<const DeviceCheck> others,
                                                    std::vector<std::string> saved) {
   auto check = std::make_shared<DeviceCheck>();
-  check->source = others != nullptr ? others->source + "\n#undef RIDGE_ROW_MODEL\n"
-                                    : check_source({"ops/row_numbers.cuh", "ops/row_operands.cuh"});
-  check->source += source_of("ops/coding/right_codes.cuh");
-  for (const std::string_view file : files) check->source += source_of(file);
-  check->source += fmt::format("\n#define RIDGE_ROW_MODEL ridge::ops::{}\n", type);
-  check->source += source_of("ops/coding/code_check.cu");
+  check->source = others != nullptr ? others->source : check_source({"ops/row_numbers.cuh", "ops/row_operands.cuh"});
+  std::string own(source_of("ops/coding/right_codes.cuh"));
+  for (const std::string_view file : files) own += source_of(file);
+  own += fmt::format("\n#define RIDGE_ROW_MODEL ridge::ops::{}\n", type);
+  own += source_of("ops/coding/code_check.cu");
+  if (!check->source.ends_with(own)) {  // as it does where the others are codes by the same model
+    if (others != nullptr) check->source += "\n#undef RIDGE_ROW_MODEL\n";
+    check->source += own;
+  }
   const auto launches_of = [coding_of, model, saved](const auto& request, const Coding& coding) {
     Problem read = request.problem;
     for (OperandSpec& operand : read.operands) {

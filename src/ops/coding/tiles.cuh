@@ -28,7 +28,11 @@
 //     __device__ u32 segment_of(i64 row) const;     // by whole warps
 //
 // A row of the transpose has then a scale for each segment, scale_t is [segments, cols], and collect_largest() gathers
-// the largest magnitudes of columns in memory of their own.
+// the largest magnitudes of columns in memory of their own. Another may have
+//
+//     __device__ Lines lines(i64 row) const;        // by whole warps, of a tile's first row
+//
+// which says where the rows of a tile lie in q and its scales, if not as in the matrix; with scales of parts of rows.
 #pragma once
 #include "elements.cuh"
 
@@ -304,10 +308,16 @@ __device__ __forceinline__ i64 column_of_segment(const Any& source, const Place&
   return place.col0;
 }
 
+template <class Any>
+__device__ __forceinline__ Lines lines_of(const Any& source, const TileParameters& p, const Place& place) {
+  if constexpr (requires { source.lines(place.row0); }) return source.lines(place.row0);
+  return {place.row0, p.rows};
+}
+
 // Scales of the tile's rows and columns, or of parts of them: to memory, and their inverses for the block. Behind it
 // the block must meet.
 __device__ __forceinline__ void share_scales(const Source& source, const TileParameters& p, const Place& place,
-                                             Shared& shared) {
+                                             const Lines& lines, Shared& shared) {
   if constexpr (kGiven) {
     const u32 i = threadIdx.x;
     const i64 columns = kTransposed ? column_of_segment(source, place, p.scale_t_stride) : 0;
@@ -325,8 +335,8 @@ __device__ __forceinline__ void share_scales(const Source& source, const TilePar
       if (i < kScales) {
         const Scale scale = choose_scale(kMx ? shared.row_units[line][group] : largest_of_row(shared, line), p.rule);
         shared.row_inverse[line][group] = scale.inverse;
-        if (place.row0 + line < p.rows && place.col0 + group * kLength < p.cols) {
-          store_scale(p.scale, (place.col0 / kLength + group) * p.scale_stride + place.row0 + line, scale);
+        if (lines.first + line < lines.end && place.col0 + group * kLength < p.cols) {
+          store_scale(p.scale, (place.col0 / kLength + group) * p.scale_stride + lines.first + line, scale);
         }
       } else {
         const u32 amax = kMx ? max(shared.column_units[2 * group][line], shared.column_units[2 * group + 1][line])
@@ -447,13 +457,14 @@ __device__ __forceinline__ void write_codes(const Source& source, const TilePara
   const Place place = place_of(p, kGiven || Source::kReadBefore ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
   Elements x;
   load(source, p, place, x);
+  const Lines lines = lines_of(source, p, place);
   bool special = false;
   float inverse = 0;
   if constexpr (kOneScale) {
     inverse = inverse_of_tile(p, place, x, shared, special);
   } else {
     special = kGiven ? any_infinite(x) : share_units(x, place, shared);
-    share_scales(source, p, place, shared);
+    share_scales(source, p, place, lines, shared);
     __syncthreads();
   }
   u64 seed = 0, offset = 0;
@@ -467,8 +478,8 @@ __device__ __forceinline__ void write_codes(const Source& source, const TilePara
   if constexpr (kAsIs || kSameCodes) {
 #pragma unroll
     for (u32 i = 0; i < kSide; ++i) {
-      const i64 row = place.row() + i;
-      const bool inside = row < p.rows && place.col() < p.cols;
+      const i64 row = lines.first + place.row_group * kSide + i;
+      const bool inside = row < lines.end && place.col() < p.cols;
       if (!kSameCodes && !inside) break;
       if constexpr (!kOneScale) inverse = shared.row_inverse[place.row_group * kSide + i][group];
 #pragma unroll
@@ -503,6 +514,18 @@ template <class Any>
 __device__ __forceinline__ u32* columns_of(const Any& source, const TileParameters& p) {
   if constexpr (kSegments<Any>) return source.largest;
   return static_cast<u32*>(p.scale_t);
+}
+
+// Codes and scales of zeros; by a warp.
+__device__ __forceinline__ void write_zeros(const TileParameters& p, i64 row) {
+  constexpr i64 kLength = kMx ? kUnit : kTile;
+  const i64 lane = threadIdx.x % kWarpThreads;
+  for (i64 col = lane * kSide; col < p.cols; col += kWarpThreads * kSide) {
+    store_codes(p.q + row * p.q_stride + col, 0, p.cols - col, p.aligned_q);
+  }
+  for (i64 group = lane; group * kLength < p.cols; group += kWarpThreads) {
+    store_scale(p.scale, group * p.scale_stride + row, choose_scale(0, p.rule));
+  }
 }
 
 // Bits of the largest magnitudes to where the scales will be, which must hold zeros; of the tensor to one of both.

@@ -1,5 +1,5 @@
-// What activations are, for the row models of activation and of what codes its result; x is a double or a Number. Stands
-// behind row_numbers.cuh; it has no include guard and includes nothing.
+// What activations are, for the row models of activation and of what codes its result; x is a double or a Number.
+// Stands behind row_numbers.cuh; it has no include guard and includes nothing.
 namespace ridge::ops::activation {
 
 // f and its derivative at x, by the formulas of activation/contract.h.

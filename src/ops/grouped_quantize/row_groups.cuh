@@ -74,6 +74,14 @@ struct RowGroups {
     return of_row(row, count - 1, [](const RowGroup&, int, u32 number) { return number; });
   }
 
+  // All rows of x that are of a group.
+  __device__ __forceinline__ Rows rows_of_all() const {
+    Before before = start();
+    const u32 first = before.begin;
+    while (before.next < count) step(before);
+    return {first, before.begin};
+  }
+
   // Where groups begin in y; by a warp.
   __device__ __forceinline__ void write_padded() const {
     const u32 lane = threadIdx.x % kGroupLanes;
