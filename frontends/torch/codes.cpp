@@ -42,7 +42,7 @@ void check_words(const Tensor& random, std::string_view op) {
 // By `make(sizes, type)`.
 template <class Make>
 Quantized outputs_of(const c10::SymInt& rows, const c10::SymInt& cols, const Coding& coding, const Make& make) {
-  const c10::SymInt plain[] = {rows, cols}, turned[] = {cols, rows}, none[] = {0};
+  const c10::SymInt plain[] = {coding.plain_rows.value_or(rows), cols}, turned[] = {cols, rows}, none[] = {0};
   const auto codes = [&](bool wanted, c10::SymIntArrayRef sizes) { return make(wanted ? sizes : none, coding.format); };
   const auto scales = [&](bool wanted, c10::SymIntArrayRef sizes, bool of_segments) {
     if (!wanted) return make(none, at::kFloat);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,6 +19,8 @@ _grouped = torch.ops.ridgeline.grouped_gemm.default
 _grouped_add = torch.ops.ridgeline.grouped_gemm_add_.default
 _quantize = torch.ops.ridgeline.quantize.default
 _grouped_quantize = torch.ops.ridgeline.grouped_quantize.default
+_grouped_codes = torch.ops.ridgeline.grouped_codes.default
+_activation_backward = torch.ops.ridgeline.activation_backward.default
 _OP = "grouped_gemm_fp8"
 
 Configs = tuple[QuantConfig | None, QuantConfig | None, QuantConfig | None]  # of y, dx, dw
@@ -163,13 +165,121 @@ class _Experts(torch.autograd.Function):
             elif spec is None:
                 _grouped_add(main_grad, dy, x, offsets)
             else:
-                codes, _ = _across(dy, offsets, spec)
-                scaling = _SCALINGS[spec.grouping]
-                if main_grad is None:
-                    dw = _product(codes.q, x, codes.scale, x_scale, padded, weight_dtype, True, scaling)
-                else:
-                    _product_add(main_grad, codes.q, x, codes.scale, x_scale, padded, scaling)
+                dw = _sums(_across(dy, offsets, spec)[0], Codes(x, x_scale), padded, spec, weight_dtype, main_grad)
         return dx, dw, *[None] * (len(ctx.needs_input_grad) - 2)
+
+
+def _sums(a: Codes, b: Codes, offsets: torch.Tensor, spec: Spec, dtype: torch.dtype, main_grad: torch.Tensor | None) -> torch.Tensor | None:
+    """A gradient of a weight from codes of the transposes; None where it was added to main_grad."""
+    scaling = _SCALINGS[spec.grouping]
+    if main_grad is not None:
+        _product_add(main_grad, a.q, b.q, a.scale, b.scale, offsets, scaling)
+        return None
+    made: torch.Tensor = _product(a.q, b.q, a.scale, b.scale, offsets, dtype, True, scaling)
+    return made
+
+
+class _Both(NamedTuple):
+    """Codes of rows where they lie, of the transpose with groups padded to whole steps of the sums, and where groups begin there."""
+
+    rows: Codes
+    columns: Codes
+    padded: torch.Tensor
+
+
+def _both(
+    x: torch.Tensor, offsets: torch.Tensor, spec: Spec, of: str = "rows", dy: torch.Tensor | None = None, probs: torch.Tensor | None = None
+) -> _Both:
+    q, scale, q_t, scale_t, padded = _grouped_codes(x, offsets, spec.dtype, spec.grouping, spec.rule, of, dy, probs)
+    return _Both(Codes(q, scale), Codes(q_t, scale_t), padded)
+
+
+class _GatedSpecs(NamedTuple):
+    """To what the operands of gated experts are quantised, each once for both of its products."""
+
+    x: Spec
+    dy: Spec
+    w_for_y: Spec
+    w_for_dx: Spec
+
+
+def gated_specs(recipe: Recipe) -> _GatedSpecs | None:
+    """None where an operand is no codes, or of other codes in one product than in the other: then nothing is coded while it is made."""
+    (x, w_for_y), (dy, w_for_dx), (dy_for_dw, x_for_dw) = (products.specs_of(getattr(recipe, product), product) for product in PRODUCTS)
+    if x is None or dy is None or w_for_y is None or w_for_dx is None or (x, dy) != (x_for_dw, dy_for_dw):
+        return None
+    return None if dy.stochastic or (x.grouping, dy.grouping) != ("1x128", "1x128") else _GatedSpecs(x, dy, w_for_y, w_for_dx)
+
+
+class _GatedExperts(torch.autograd.Function):
+    """down(swiglu(gate_up(x)) factors), and all gradients. What SwiGLU and its backward make is coded where it is made, and never stored."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        factors: torch.Tensor,
+        gate_up: torch.Tensor,
+        down: torch.Tensor,
+        offsets: torch.Tensor,
+        specs: _GatedSpecs,
+        main_grads: tuple[torch.Tensor | None, torch.Tensor | None],
+        *parts: torch.Tensor | None,
+    ) -> torch.Tensor:
+        def product(rows: Codes, w: Codes | None) -> torch.Tensor:
+            assert w is not None
+            made: torch.Tensor = _product(rows.q, w.q, rows.scale, w.scale, offsets, x.dtype, False, "block")
+            return made
+
+        first: Parts = (parts[0], parts[1], parts[2], parts[3])
+        second: Parts = (parts[4], parts[5], parts[6], parts[7])
+        w_for_dx = specs.w_for_dx if ctx.needs_input_grad[0] else None
+        up_along, up_across = _weight_codes(gate_up, first, specs.w_for_y, w_for_dx)
+        down_along, down_across = _weight_codes(down, second, specs.w_for_y, specs.w_for_dx)
+        of_x = _both(x, offsets, specs.x)
+        z = product(of_x.rows, up_along)
+        of_h = _both(z, offsets, specs.x, "swiglu", probs=factors)
+        y = product(of_h.rows, down_along)
+        ctx.call = specs, main_grads, x.dtype, gate_up.dtype, down.dtype
+        ctx.save_for_backward(offsets, factors, z, *of_x.columns, *of_h.columns, of_x.padded, *(up_across or (None, None)), *(down_across or (None, None)))
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        specs, main_grads, dtype, up_dtype, down_dtype = ctx.call
+        offsets, factors, z, x_q, x_scale, h_q, h_scale, padded, up_q, up_scale, down_q, down_scale = ctx.saved_tensors
+        of_dy = _both(grad.to(dtype).contiguous(), offsets, specs.dy)
+        dh = _product(of_dy.rows.q, down_q, of_dy.rows.scale, down_scale, offsets, dtype, False, "block")
+        d_down = _sums(of_dy.columns, Codes(h_q, h_scale), padded, specs.dy, down_dtype, main_grads[1])
+        d_factors = None
+        if ctx.needs_input_grad[1]:
+            d_factors = _activation_backward(dh, z, None, factors, None, "silu", True, 1.702, 7.0, False, False, True)[2]
+        of_dz = _both(z, offsets, specs.dy, "swiglu_backward", dh, factors)
+        dx = None
+        if ctx.needs_input_grad[0]:
+            dx = _product(of_dz.rows.q, up_q, of_dz.rows.scale, up_scale, offsets, dtype, False, "block")
+        d_up = _sums(of_dz.columns, Codes(x_q, x_scale), padded, specs.dy, up_dtype, main_grads[0])
+        return dx, d_factors, d_up, d_down, *[None] * (len(ctx.needs_input_grad) - 4)
+
+
+def fp8_gated_experts(
+    x: torch.Tensor,
+    factors: torch.Tensor,
+    gate_up: torch.Tensor,
+    down: torch.Tensor,
+    offsets: torch.Tensor,
+    specs: _GatedSpecs,
+    main_grads: tuple[torch.Tensor | None, torch.Tensor | None],
+) -> torch.Tensor:
+    """``fp8_grouped_linear`` by gate_up, ``swiglu`` with ``probs=factors`` and ``fp8_grouped_linear`` by down, with equal results."""
+    x, gate_up, down = autocast(x), autocast(gate_up), autocast(down)
+    rows, fill = x.shape[0], -x.shape[0] % 4
+    if x.is_cuda and fill != 0:  # as fp8_grouped_linear
+        x, factors = torch.nn.functional.pad(x, (0, 0, 0, fill)), torch.nn.functional.pad(factors, (0, fill))
+    none: Parts = (None, None, None, None)
+    parts = [part for weight in (gate_up, down) for part in (weight._parts() if isinstance(weight, QuantizedTensor) else none)]
+    made: torch.Tensor = _GatedExperts.apply(x, factors, gate_up, down, offsets, specs, main_grads, *parts)  # type: ignore[no-untyped-call]
+    return made if made.shape[0] == rows else made[:rows]
 
 
 def _configs_of(given: RecipeLike) -> Configs:
