@@ -474,6 +474,7 @@ TEST(GroupedQuantize, SaysWhatIsWrongWithItsArguments) {
   EXPECT_THAT(refused("grouped_quantize align=0"), HasSubstr("align is 0"));
   EXPECT_THAT(refused("grouped_quantize own_rows=1"), HasSubstr("own_rows without both copies"));
   EXPECT_THAT(refused(both + "own_rows=1 scaling=row"), HasSubstr("own_rows with row scales"));
+  EXPECT_THAT(refused(both + "own_rows=1 scaling=mx align=32"), HasSubstr("own_rows with align 32"));
   EXPECT_THAT(refused("grouped_quantize probs=1"), HasSubstr("probs of rows that are coded as they are"));
   EXPECT_THAT(refused("grouped_quantize of=swiglu_backward cols=3"), HasSubstr("cols is 3 of two halves"));
   EXPECT_THAT(error([](auto& a) { a.own_rows = true; }), HasSubstr("own_rows without both copies"));

@@ -4,8 +4,8 @@
 // A coded matrix y [rows, cols] has, as far as they are wanted, the outputs q and scale, and of its transpose q_t and
 // scale_t (ridge/scaling.h); `random` and `amax` are inputs and `found` is an output where the case says so. What y is
 // made of, its operator says. Where it says that the rows of y are of several segments, a row of the transpose has a
-// scale for each of them with kRow: scale_t is [segments, cols]. Where it says that
-// q has other rows than y, that is the copy of another matrix, with the columns of y.
+// scale for each of them with kRow: scale_t is [segments, cols]. Where it says that q has other rows than y, that
+// is the copy of another matrix, with the columns of y.
 #pragma once
 
 #include <cstdint>

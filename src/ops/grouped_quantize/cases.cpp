@@ -19,7 +19,7 @@ record::Case make_case(const Size& size, std::string_view more) {
 void add_made(std::vector<record::Case>& cases) {
   for (const Size& size : {Size{0, 2, 6}, Size{5, 3, 2}, Size{130, 1, 132}, Size{37, 5, 300}, Size{150, 4, 144}}) {
     for (const char* form : {"own_rows=1", "of=swiglu probs=1 own_rows=1", "of=swiglu_backward probs=1 own_rows=1",
-                             "of=swiglu scaling=mx align=32 own_rows=1", "of=swiglu_backward align=128"}) {
+                             "of=swiglu scaling=mx own_rows=1", "of=swiglu_backward align=128"}) {
       cases.push_back(make_case(size, fmt::format("copies=both {}", form)));
     }
   }

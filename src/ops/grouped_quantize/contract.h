@@ -16,16 +16,16 @@
 // so that codes are those of what activation and its backward store, which is not stored.
 //
 // Shapes    x as above, offsets [groups + 1], probs [rows], y [capacity, cols], padded [groups + 1]. The capacity is
-// what no
-//           offsets exceed, grouped_quantize_capacity(rows, groups, align). Of y, q [capacity, cols] and q_t [cols,
-//           capacity] with their scales, as quantize has them, but for scale_t of kRow; either pair may be left out
-//           (rank 0). Sizes from 0, groups from 1; align 16, 32, 64 or 128. With `own_rows` q and its scales are of m
-//           where its rows lie, those of no group 0: q [rows, cols]. Products along the rows take groups that begin
-//           anywhere, so that they read q with `offsets` and q_t with `padded`. With both copies and kVector or kMx.
+//           what no offsets exceed, grouped_quantize_capacity(rows, groups, align). Of y, q [capacity, cols] and q_t
+//           [cols, capacity] with their scales, as quantize has them, but for scale_t of kRow; either pair may be left
+//           out (rank 0). Sizes from 0, groups from 1; align 16, 32, 64 or 128. With `own_rows` q and its scales are of
+//           m where its rows lie, those of no group 0: q [rows, cols]. Products along the rows take groups that begin
+//           anywhere, so that they read q with `offsets` and q_t with `padded`. With both copies, kVector or kMx, align
+//           128.
 // Dtypes    x and dy the same one of f32, bf16, f16; probs f32; offsets i32 or i64, padded the same; codes and scales
-// as quantize's. Layout    Columns are contiguous (stride 1); rows may be any number of elements >= the columns apart,
-// the scales'
-//           too; offsets and padded contiguous. Aliasing  No output may overlap an input or another output.
+//           as quantize's.
+// Layout    Columns are contiguous (stride 1); rows may be any number of elements >= the columns apart, the scales'
+//           too; offsets, probs and padded contiguous. Aliasing  No output may overlap an input or another output.
 // Scales    Of every granularity whose groups of elements end where a group of rows does: `align` is a multiple of 128
 //           with q_t and kVector, with q_t and kRow and with kBlock, of 32 with q_t and kMx. A row of q_t has with kRow
 //           a scale for each group, scale_t [groups, cols]: that of the elements p[g] .. p[g+1] of the row. kTensor has
@@ -33,9 +33,8 @@
 //           there is none, padding or not, it is 1, and codes of 0 are 0.
 // Numerics  What is made of x is computed in fp32 as activation does it, and rounded to the dtype of x: an element that
 //           is as close to the middle of two numbers of that as its error in fp32 may be either.
-// NaN, Inf, Random, Given   As quantize's, of y, and activation's: random words count the elements of y, with
-// `own_rows`
-//           those of q in it. Rows of no group are never looked at.
+// NaN, Inf  As activation's of what is made, and as quantize's of y. Rows of no group are never looked at.
+// Random, Given   As quantize's, of y: random words count its elements, with `own_rows` those of m for q.
 // Same bits Always, whatever the number of threads.
 // Cost      2 FLOP per element of y and copy, 14 more of kSwiglu and of kSwigluBackward; traffic: x and dy once, codes
 //           and scales of each copy once.
@@ -43,7 +42,7 @@
 // Backward  None: frameworks pass the gradient through.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, an align that is none of these or
 //           too small for the scales, dy or probs that `of` does not read, an odd number of columns of
-//           kSwigluBackward, own_rows without both copies or with other scales, a capacity beyond i32 with offsets of
+//           two halves, own_rows without what goes with it, a capacity beyond i32 with offsets of
 //           that, and what quantize refuses; with the values. On a processor offsets that fall or leave 0 .. rows: the
 //           error names place and value, and nothing is written. A GPU takes an offset that is less than one before it
 //           for that one, and one outside of 0 .. rows for the nearer end.
@@ -65,7 +64,7 @@ struct GroupedQuantizeArgs {
   GroupedQuantizeOf of = GroupedQuantizeOf::kRows;
   TensorView dy;            // of kSwigluBackward
   TensorView probs;         // rank 0: 1
-  bool own_rows = false;    // q and its scales lie as the rows of x
+  bool own_rows = false;    // q lies as the rows of x do
   TensorView padded;        // written
   TensorView q, scale;      // written; rank 0: not wanted
   TensorView q_t, scale_t;  // written; rank 0: not wanted

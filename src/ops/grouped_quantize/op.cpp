@@ -36,14 +36,17 @@ Status check_scales(std::int64_t align, Granularity granularity, bool transposed
 }
 
 // q of the rows where they lie.
-Status check_own_rows(bool both, Granularity granularity) {
+Status check_own_rows(bool both, Granularity granularity, std::int64_t align) {
   if (!both) {
     return with_hint(invalid("{}: own_rows without both copies", kOp),
                      "give q and q_t; q alone is what quantize and activation_quantize make");
   }
+  if (align % kScaleBlock != 0) {
+    return with_hint(invalid("{}: own_rows with align {}", kOp, align), "give 128, so that a tile is of one group");
+  }
   if (granularity == Granularity::kVector || granularity == Granularity::kMx) return ok_status();
   return with_hint(invalid("{}: own_rows with {} scales", kOp, to_string(granularity)),
-                   "use kVector or kMx, whose scales of q are of one row each and of one tile of it");
+                   "use kVector or kMx, whose scales of q are of a part of one row");
 }
 
 // What it is made of.
@@ -116,7 +119,7 @@ Result<Problem> bind(const record::Case& requested) {
     RIDGE_CHECK_OK(check_scales(align, c.granularity, transposed));
   }
   const Shape s = shape_of(problem);
-  if (s.own_rows) RIDGE_CHECK_OK(check_own_rows(c.copies == coding::kBoth, c.granularity));
+  if (s.own_rows) RIDGE_CHECK_OK(check_own_rows(c.copies == coding::kBoth, c.granularity, align));
   const bool backward = s.of == GroupedQuantizeOf::kSwigluBackward;
   if (backward && s.cols % 2 != 0) {
     return with_hint(invalid("{}: cols is {} of two halves", text, s.cols), "give an even number");
@@ -175,7 +178,8 @@ Result<Call> make_call(const Args& args) {
   RIDGE_CHECK_OK(check_args(args));
   if (args.q.rank != 0) RIDGE_CHECK_OK(check_scales(args.align, args.granularity, false));
   if (args.q_t.rank != 0) RIDGE_CHECK_OK(check_scales(args.align, args.granularity, true));
-  if (args.own_rows) RIDGE_CHECK_OK(check_own_rows(args.q.rank != 0 && args.q_t.rank != 0, args.granularity));
+  if (args.own_rows)
+    RIDGE_CHECK_OK(check_own_rows(args.q.rank != 0 && args.q_t.rank != 0, args.granularity, args.align));
   const Shape s = sizes_of(args);
   RIDGE_CHECK_OK(check_capacity(s));
   const NamedView x{"x", &args.x}, offsets{"offsets", &args.offsets}, dy{"dy", &args.dy}, probs{"probs", &args.probs},
