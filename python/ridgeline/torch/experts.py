@@ -55,12 +55,15 @@ class GroupedLinear(torch.nn.Module):
         torch.nn.init.uniform_(self.weight, -end, end)
 
     def forward(self, x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        if x.dim() != 2 or x.shape[1] != self.in_features:
-            raise ValueError(f"GroupedLinear: x has shape {tuple(x.shape)}; give rows sorted by experts, [rows, {self.in_features}]")
+        self._check(x)
         main_grad = _main_grad(self.weight)
         if self.recipe is None or in_force(self.recipe) is None:
             return grouped_gemm(x, self.weight, offsets, True, main_grad=main_grad)
         return fp8_grouped_linear(x, factor(self, self.weight, self.recipe), offsets, self.recipe, main_grad=main_grad)
+
+    def _check(self, x: torch.Tensor) -> None:
+        if x.dim() != 2 or x.shape[1] != self.in_features:
+            raise ValueError(f"GroupedLinear: x has shape {tuple(x.shape)}; give rows sorted by experts, [rows, {self.in_features}]")
 
     def _alone(self) -> bool:
         """Whether a call of the layer is that of ``forward`` and nothing else."""
@@ -225,9 +228,11 @@ class MoE(torch.nn.Module):
         specs = gated_specs(recipe)
         if specs is None:
             return None
+        rows = permute(x, order)
+        self.gate_up._check(rows)
         gate_up, down = (factor(layer, layer.weight, recipe) for layer in layers)
         main_grads = _main_grad(self.gate_up.weight), _main_grad(self.down.weight)
-        return fp8_gated_experts(permute(x, order), factors, gate_up, down, order.offsets, specs, main_grads)
+        return fp8_gated_experts(rows, factors, gate_up, down, order.offsets, specs, main_grads)
 
     def _gate_up(self, x: torch.Tensor, order: ExpertOrder) -> torch.Tensor:
         made: torch.Tensor = self.gate_up(permute(x, order), order.offsets)

@@ -251,10 +251,12 @@ class _GatedExperts(torch.autograd.Function):
         of_dy = _both(grad.to(dtype).contiguous(), offsets, specs.dy)
         dh = _product(of_dy.rows.q, down_q, of_dy.rows.scale, down_scale, offsets, dtype, False, "block")
         d_down = _sums(of_dy.columns, Codes(h_q, h_scale), padded, specs.dy, down_dtype, main_grads[1])
+        del of_dy  # before there are codes of dz
         d_factors = None
         if ctx.needs_input_grad[1]:
             d_factors = _activation_backward(dh, z, None, factors, None, "silu", True, 1.702, 7.0, False, False, True)[2]
         of_dz = _both(z, offsets, specs.dy, "swiglu_backward", dh, factors)
+        del dh
         dx = None
         if ctx.needs_input_grad[0]:
             dx = _product(of_dz.rows.q, up_q, of_dz.rows.scale, up_scale, offsets, dtype, False, "block")
