@@ -92,7 +92,7 @@ class Work:
         self.again = rt.MoE(self.hidden, self.inner, self.experts, self.top, recompute=True, device="meta", dtype=torch.bfloat16)
         self.again.gate_up, self.again.down = self.layer.gate_up, self.layer.down
         self.coded, self.apart, self.rowwise = (self.coded_by(recipe) for recipe in ("blockwise", "blockwise", "rowwise"))
-        self.apart.gate_up.register_forward_hook(lambda *_: None)  # activations are then stored
+        self.apart.down.register_forward_hook(lambda *_: None)  # activations are then stored
         self.x = torch.randn(self.tokens, self.hidden, device="cuda").bfloat16().requires_grad_()
         self.dy = torch.randn(self.tokens, self.hidden, device="cuda").bfloat16()
         self.choice = chosen(load, self.experts, self.top, self.tokens)

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from . import exchange
 from ._recipe import RecipeLike, describe
-from .grouped import fp8_gated_experts, fp8_grouped_linear, gated_specs, recipe_of
+from .grouped import codes_swiglu, fp8_grouped_linear, recipe_of
 from .kept import factor
 from .modules import Linear, _main_grad
 from .ops import autocast, grouped_gemm, swiglu
@@ -55,20 +55,22 @@ class GroupedLinear(torch.nn.Module):
         torch.nn.init.uniform_(self.weight, -end, end)
 
     def forward(self, x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        self._check(x)
+        if x.dim() != 2 or x.shape[1] != self.in_features:
+            raise ValueError(f"GroupedLinear: x has shape {tuple(x.shape)}; give rows sorted by experts, [rows, {self.in_features}]")
+        return self._times(x, offsets)
+
+    def _times(self, x: torch.Tensor, offsets: torch.Tensor, factors: torch.Tensor | None = None) -> torch.Tensor:
         main_grad = _main_grad(self.weight)
         if self.recipe is None or in_force(self.recipe) is None:
             return grouped_gemm(x, self.weight, offsets, True, main_grad=main_grad)
-        return fp8_grouped_linear(x, factor(self, self.weight, self.recipe), offsets, self.recipe, main_grad=main_grad)
+        return fp8_grouped_linear(x, factor(self, self.weight, self.recipe), offsets, self.recipe, main_grad=main_grad, factors=factors)
 
-    def _check(self, x: torch.Tensor) -> None:
-        if x.dim() != 2 or x.shape[1] != self.in_features:
-            raise ValueError(f"GroupedLinear: x has shape {tuple(x.shape)}; give rows sorted by experts, [rows, {self.in_features}]")
-
-    def _alone(self) -> bool:
-        """Whether a call of the layer is that of ``forward`` and nothing else."""
+    def _codes_swiglu(self) -> bool:
+        """Whether the layer may be given gate and up and their factors: if it saves codes for its gradient, and its call is ``forward`` alone."""
+        if self.recipe is None or in_force(self.recipe) is None or not (torch.is_grad_enabled() and self.weight.requires_grad):
+            return False
         hooks = (self._forward_pre_hooks, self._forward_hooks, self._backward_pre_hooks, self._backward_hooks)
-        return type(self) is GroupedLinear and self.weight.requires_grad and not any(hooks)
+        return type(self) is GroupedLinear and not any(hooks) and codes_swiglu(self.recipe)
 
     def extra_repr(self) -> str:
         words = f"num_experts={self.num_experts}, in_features={self.in_features}, out_features={self.out_features}"
@@ -212,33 +214,19 @@ class MoE(torch.nn.Module):
 
     def _experts(self, x: torch.Tensor, factors: torch.Tensor, order: ExpertOrder) -> torch.Tensor:
         """What the experts make of the rows of x, sorted, times the factors of the sorted rows."""
-        grad = torch.is_grad_enabled()
-        if not (self.recompute and grad):
-            coded = self._coded(x, factors, order) if grad else None
-            return self._down(self._gate_up(x, order), factors, order.offsets) if coded is None else coded
+        if not (self.recompute and torch.is_grad_enabled()):
+            return self._down(self._gate_up(x, order), factors, order.offsets)
         both = checkpoint(self._gate_up, x, order, use_reentrant=False, preserve_rng_state=False)
         made: torch.Tensor = checkpoint(self._down, both, factors, order.offsets, use_reentrant=False, preserve_rng_state=False)
         return made
-
-    def _coded(self, x: torch.Tensor, factors: torch.Tensor, order: ExpertOrder) -> torch.Tensor | None:
-        """Both layers by one function, which codes activations and their gradients where they are made; None where it has no such codes."""
-        layers, recipe = (self.gate_up, self.down), self.gate_up.recipe
-        if recipe is None or recipe != self.down.recipe or in_force(recipe) is None or not all(layer._alone() for layer in layers):
-            return None
-        specs = gated_specs(recipe)
-        if specs is None:
-            return None
-        rows = permute(x, order)
-        self.gate_up._check(rows)
-        gate_up, down = (factor(layer, layer.weight, recipe) for layer in layers)
-        main_grads = _main_grad(self.gate_up.weight), _main_grad(self.down.weight)
-        return fp8_gated_experts(rows, factors, gate_up, down, order.offsets, specs, main_grads)
 
     def _gate_up(self, x: torch.Tensor, order: ExpertOrder) -> torch.Tensor:
         made: torch.Tensor = self.gate_up(permute(x, order), order.offsets)
         return made
 
     def _down(self, both: torch.Tensor, factors: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        if self.down._codes_swiglu():
+            return self.down._times(both, offsets, factors)
         made: torch.Tensor = self.down(swiglu(both, probs=factors), offsets)
         return made
 

@@ -112,63 +112,6 @@ def _weight_codes(weight: torch.Tensor, parts: Parts, along: Spec | None, across
     )
 
 
-class _Experts(torch.autograd.Function):
-    """Saved are what the gradients read: codes where their products are of 8 bits, else the operand."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: torch.Tensor,
-        weight: torch.Tensor,
-        offsets: torch.Tensor,
-        configs: Configs,
-        main_grad: torch.Tensor | None,
-        recording: bool,
-        *parts: torch.Tensor | None,
-    ) -> torch.Tensor:
-        # A Function is told what its inputs ask for, and not whether there will be a gradient.
-        need_x, need_w = (recording and asked for asked in ctx.needs_input_grad[:2])
-        (x_for_y, w_for_y), (_, w_for_dx), (_, x_for_dw) = (products.specs_of(*one) for one in zip(configs, PRODUCTS))
-        of_w: Parts = (parts[0], parts[1], parts[2], parts[3])
-        rows = _along(x, x_for_y)
-        w_along, w_across = _weight_codes(weight, of_w, w_for_y, w_for_dx if need_x else None)
-        if x_for_y is None or rows is None or w_along is None:
-            y: torch.Tensor = _grouped(x, weight, offsets, False, True)
-        else:
-            y = _product(rows.q, w_along.q, rows.scale, w_along.scale, offsets, x.dtype, False, _SCALINGS[x_for_y.grouping])
-        x_across: tuple[torch.Tensor | None, ...] = (x if need_w else None, None, None)
-        if need_w and x_for_dw is not None:
-            columns, padded = _across(x, offsets, x_for_dw)
-            x_across = (*columns, padded)
-        w_saved = w_across or (weight if need_x else None, None)
-        ctx.call = configs, x.dtype, weight.dtype, main_grad
-        ctx.save_for_backward(offsets, *x_across, *w_saved)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        (_, for_dx, for_dw), dtype, weight_dtype, main_grad = ctx.call
-        offsets, x, x_scale, padded, w, w_scale = ctx.saved_tensors
-        dy = grad.to(dtype).contiguous()
-        dx = dw = None
-        if ctx.needs_input_grad[0]:
-            spec = products.specs_of(for_dx, "dx")[0]
-            rows = _along(dy, spec)
-            if spec is None or rows is None:
-                dx = _grouped(dy, w, offsets)
-            else:
-                dx = _product(rows.q, w, rows.scale, w_scale, offsets, dtype, False, _SCALINGS[spec.grouping])
-        if ctx.needs_input_grad[1]:
-            spec = products.specs_of(for_dw, "dw")[0]
-            if spec is None and main_grad is None:
-                dw = _grouped(dy, x, offsets, True, False, weight_dtype if weight_dtype == torch.float32 else None)
-            elif spec is None:
-                _grouped_add(main_grad, dy, x, offsets)
-            else:
-                dw = _sums(_across(dy, offsets, spec)[0], Codes(x, x_scale), padded, spec, weight_dtype, main_grad)
-        return dx, dw, *[None] * (len(ctx.needs_input_grad) - 2)
-
-
 def _sums(a: Codes, b: Codes, offsets: torch.Tensor, spec: Spec, dtype: torch.dtype, main_grad: torch.Tensor | None) -> torch.Tensor | None:
     """A gradient of a weight from codes of the transposes; None where it was added to main_grad."""
     scaling = _SCALINGS[spec.grouping]
@@ -187,101 +130,87 @@ class _Both(NamedTuple):
     padded: torch.Tensor
 
 
-def _both(
-    x: torch.Tensor, offsets: torch.Tensor, spec: Spec, of: str = "rows", dy: torch.Tensor | None = None, probs: torch.Tensor | None = None
-) -> _Both:
-    q, scale, q_t, scale_t, padded = _grouped_codes(x, offsets, spec.dtype, spec.grouping, spec.rule, of, dy, probs)
+def _alike(along: Spec | None, across: Spec | None) -> bool:
+    """Whether one read of an operand makes its codes for both of its products."""
+    return along is not None and along == across and along.grouping == "1x128" and not along.stochastic
+
+
+def _both(x: torch.Tensor, offsets: torch.Tensor, spec: Spec, factors: torch.Tensor | None = None) -> _Both:
+    """Of the rows or, with factors, of ``swiglu`` of them, which is not stored."""
+    of = "rows" if factors is None else "swiglu"
+    q, scale, q_t, scale_t, padded = _grouped_codes(x, offsets, spec.dtype, spec.grouping, spec.rule, of, None, factors)
     return _Both(Codes(q, scale), Codes(q_t, scale_t), padded)
 
 
-class _GatedSpecs(NamedTuple):
-    """To what the operands of gated experts are quantised, each once for both of its products."""
-
-    x: Spec
-    dy: Spec
-    w_for_y: Spec
-    w_for_dx: Spec
-
-
-def gated_specs(recipe: Recipe) -> _GatedSpecs | None:
-    """None where an operand is no codes, or of other codes in one product than in the other: then nothing is coded while it is made."""
-    (x, w_for_y), (dy, w_for_dx), (dy_for_dw, x_for_dw) = (products.specs_of(getattr(recipe, product), product) for product in PRODUCTS)
-    if x is None or dy is None or w_for_y is None or w_for_dx is None or (x, dy) != (x_for_dw, dy_for_dw):
-        return None
-    return None if dy.stochastic or (x.grouping, dy.grouping) != ("1x128", "1x128") else _GatedSpecs(x, dy, w_for_y, w_for_dx)
-
-
-class _GatedExperts(torch.autograd.Function):
-    """down(swiglu(gate_up(x)) factors), and all gradients. What SwiGLU and its backward make is coded where it is made, and never stored."""
+class _Experts(torch.autograd.Function):
+    """Saved are what the gradients read: codes where their products are of 8 bits, else the operand. With factors x is gate and up, and what is
+    multiplied is ``swiglu`` of it, in codes that are alike for both products.
+    """
 
     @staticmethod
     def forward(
         ctx: Any,
         x: torch.Tensor,
-        factors: torch.Tensor,
-        gate_up: torch.Tensor,
-        down: torch.Tensor,
+        weight: torch.Tensor,
         offsets: torch.Tensor,
-        specs: _GatedSpecs,
-        main_grads: tuple[torch.Tensor | None, torch.Tensor | None],
+        configs: Configs,
+        main_grad: torch.Tensor | None,
+        recording: bool,
+        factors: torch.Tensor | None,
         *parts: torch.Tensor | None,
     ) -> torch.Tensor:
-        def product(rows: Codes, w: Codes | None) -> torch.Tensor:
-            assert w is not None
-            made: torch.Tensor = _product(rows.q, w.q, rows.scale, w.scale, offsets, x.dtype, False, "block")
-            return made
-
-        first: Parts = (parts[0], parts[1], parts[2], parts[3])
-        second: Parts = (parts[4], parts[5], parts[6], parts[7])
-        w_for_dx = specs.w_for_dx if ctx.needs_input_grad[0] else None
-        up_along, up_across = _weight_codes(gate_up, first, specs.w_for_y, w_for_dx)
-        down_along, down_across = _weight_codes(down, second, specs.w_for_y, specs.w_for_dx)
-        of_x = _both(x, offsets, specs.x)
-        z = product(of_x.rows, up_along)
-        of_h = _both(z, offsets, specs.x, "swiglu", probs=factors)
-        y = product(of_h.rows, down_along)
-        ctx.call = specs, main_grads, x.dtype, gate_up.dtype, down.dtype
-        ctx.save_for_backward(offsets, factors, z, *of_x.columns, *of_h.columns, of_x.padded, *(up_across or (None, None)), *(down_across or (None, None)))
+        # A Function is told what its inputs ask for, and not whether there will be a gradient.
+        need_x, need_w = (recording and asked for asked in ctx.needs_input_grad[:2])
+        (x_for_y, w_for_y), (_, w_for_dx), (_, x_for_dw) = (products.specs_of(*one) for one in zip(configs, PRODUCTS))
+        of_w: Parts = (parts[0], parts[1], parts[2], parts[3])
+        both = None
+        if factors is not None or (need_w and _alike(x_for_y, x_for_dw)):
+            assert x_for_y is not None
+            both = _both(x, offsets, x_for_y, factors)
+        rows = both.rows if both is not None else _along(x, x_for_y)
+        w_along, w_across = _weight_codes(weight, of_w, w_for_y, w_for_dx if need_x else None)
+        if x_for_y is None or rows is None or w_along is None:
+            y: torch.Tensor = _grouped(x, weight, offsets, False, True)
+        else:
+            y = _product(rows.q, w_along.q, rows.scale, w_along.scale, offsets, x.dtype, False, _SCALINGS[x_for_y.grouping])
+        x_across: tuple[torch.Tensor | None, ...] = (x if need_w else None, None, None)
+        if need_w and x_for_dw is not None:
+            columns, padded = both[1:] if both is not None else _across(x, offsets, x_for_dw)
+            x_across = (*columns, padded)
+        w_saved = w_across or (weight if need_x else None, None)
+        ctx.call = configs, x.dtype, weight.dtype, main_grad
+        ctx.save_for_backward(offsets, *x_across, *w_saved, factors, None if factors is None else x)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        specs, main_grads, dtype, up_dtype, down_dtype = ctx.call
-        offsets, factors, z, x_q, x_scale, h_q, h_scale, padded, up_q, up_scale, down_q, down_scale = ctx.saved_tensors
-        of_dy = _both(grad.to(dtype).contiguous(), offsets, specs.dy)
-        dh = _product(of_dy.rows.q, down_q, of_dy.rows.scale, down_scale, offsets, dtype, False, "block")
-        d_down = _sums(of_dy.columns, Codes(h_q, h_scale), padded, specs.dy, down_dtype, main_grads[1])
-        del of_dy  # before there are codes of dz
-        d_factors = None
-        if ctx.needs_input_grad[1]:
-            d_factors = _activation_backward(dh, z, None, factors, None, "silu", True, 1.702, 7.0, False, False, True)[2]
-        of_dz = _both(z, offsets, specs.dy, "swiglu_backward", dh, factors)
-        del dh
-        dx = None
-        if ctx.needs_input_grad[0]:
-            dx = _product(of_dz.rows.q, up_q, of_dz.rows.scale, up_scale, offsets, dtype, False, "block")
-        d_up = _sums(of_dz.columns, Codes(x_q, x_scale), padded, specs.dy, up_dtype, main_grads[0])
-        return dx, d_factors, d_up, d_down, *[None] * (len(ctx.needs_input_grad) - 4)
-
-
-def fp8_gated_experts(
-    x: torch.Tensor,
-    factors: torch.Tensor,
-    gate_up: torch.Tensor,
-    down: torch.Tensor,
-    offsets: torch.Tensor,
-    specs: _GatedSpecs,
-    main_grads: tuple[torch.Tensor | None, torch.Tensor | None],
-) -> torch.Tensor:
-    """``fp8_grouped_linear`` by gate_up, ``swiglu`` with ``probs=factors`` and ``fp8_grouped_linear`` by down, with equal results."""
-    x, gate_up, down = autocast(x), autocast(gate_up), autocast(down)
-    rows, fill = x.shape[0], -x.shape[0] % 4
-    if x.is_cuda and fill != 0:  # as fp8_grouped_linear
-        x, factors = torch.nn.functional.pad(x, (0, 0, 0, fill)), torch.nn.functional.pad(factors, (0, fill))
-    none: Parts = (None, None, None, None)
-    parts = [part for weight in (gate_up, down) for part in (weight._parts() if isinstance(weight, QuantizedTensor) else none)]
-    made: torch.Tensor = _GatedExperts.apply(x, factors, gate_up, down, offsets, specs, main_grads, *parts)  # type: ignore[no-untyped-call]
-    return made if made.shape[0] == rows else made[:rows]
+        (_, for_dx, for_dw), dtype, weight_dtype, main_grad = ctx.call
+        offsets, x, x_scale, padded, w, w_scale, factors, gate_up = ctx.saved_tensors
+        dy = grad.to(dtype).contiguous()
+        dx = dw = dfactors = None
+        need_x, need_w, need_factors = ctx.needs_input_grad[0], ctx.needs_input_grad[1], ctx.needs_input_grad[6]
+        along, across = products.specs_of(for_dx, "dx")[0], products.specs_of(for_dw, "dw")[0]
+        need_h = need_x or need_factors
+        both = _both(dy, offsets, along) if need_h and need_w and along is not None and _alike(along, across) else None
+        if need_h:
+            spec = along
+            rows = both.rows if both is not None else _along(dy, spec)
+            if spec is None or rows is None:
+                dx = _grouped(dy, w, offsets)
+            else:
+                dx = _product(rows.q, w, rows.scale, w_scale, offsets, dtype, False, _SCALINGS[spec.grouping])
+        if need_w:
+            spec = across
+            if spec is None and main_grad is None:
+                dw = _grouped(dy, x, offsets, True, False, weight_dtype if weight_dtype == torch.float32 else None)
+            elif spec is None:
+                _grouped_add(main_grad, dy, x, offsets)
+            else:
+                dw = _sums(both.columns if both is not None else _across(dy, offsets, spec)[0], Codes(x, x_scale), padded, spec, weight_dtype, main_grad)
+        if factors is not None and need_h:
+            made = _activation_backward(dx, gate_up, None, factors, None, "silu", True, 1.702, 7.0, need_x, False, need_factors)
+            dx, dfactors = made[0] if need_x else None, made[2] if need_factors else None
+        return dx, dw, None, None, None, None, dfactors, *[None] * (len(ctx.needs_input_grad) - 7)
 
 
 def _configs_of(given: RecipeLike) -> Configs:
@@ -306,6 +235,11 @@ def recipe_of(given: RecipeLike) -> Recipe:
     return Recipe(*_configs_of(given))
 
 
+def codes_swiglu(recipe: Recipe) -> bool:
+    """Whether what is multiplied has the same codes in both of its products, so that they can be made where a SwiGLU is."""
+    return _alike(products.specs_of(recipe.y, "y")[0], products.specs_of(recipe.dw, "dw")[1])
+
+
 def fp8_grouped_linear(
     x: torch.Tensor,
     weight: torch.Tensor,
@@ -313,6 +247,7 @@ def fp8_grouped_linear(
     recipe: RecipeLike = "blockwise",
     *,
     main_grad: torch.Tensor | None = None,
+    factors: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """y[r] = weight[g] x[r] for the rows r of each expert g, in 8-bit floats, and both gradients the same way.
 
@@ -322,6 +257,9 @@ def fp8_grouped_linear(
                gradient
     recipe     a name, QuantConfig or Recipe whose products have granularity "blockwise" or "rowwise" or are None (``grouped_gemm``)
     main_grad  [experts, out, in], float32: the gradient of weight is added to it, and weight.grad stays as it is
+
+    factors    [rows], float32: x is gate and up side by side [rows, 2 in], and ``swiglu(x, probs=factors)`` is multiplied, which is coded as it is
+               made and not stored. For recipes that ``codes_swiglu`` says it of
 
     x and dy are quantised along their columns for y and dx, by 1x128 or by row, and along the rows of each expert, padded to multiples of
     128, for dw, by 1x128 or a column of the expert's rows (``grouped_quantize``). Second derivatives of 8-bit products are refused.
@@ -338,5 +276,6 @@ def fp8_grouped_linear(
     blocks = any(config is not None and config.granularity == "blockwise" for config in configs)
     if x.is_cuda and rows % 4 != 0 and blocks:  # their scales of a step of the sum start on 16 bytes there
         x = torch.nn.functional.pad(x, (0, 0, 0, -rows % 4))
-    made: torch.Tensor = _Experts.apply(x, weight, offsets, configs, main_grad, torch.is_grad_enabled(), *parts)  # type: ignore[no-untyped-call]
+        factors = None if factors is None else torch.nn.functional.pad(factors, (0, -rows % 4))
+    made: torch.Tensor = _Experts.apply(x, weight, offsets, configs, main_grad, torch.is_grad_enabled(), factors, *parts)  # type: ignore[no-untyped-call]
     return made if made.shape[0] == rows else made[:rows]
