@@ -221,6 +221,22 @@ def test_an_expert_is_an_fp8_linear(device):
             torch.testing.assert_close(found, right, rtol=2e-2, atol=2e-2)
 
 
+def test_with_factors_it_is_that_of_swiglu(device):
+    x, w = operands(device)
+    both, factors = torch.randn(ROWS, 2 * IN, device=device).bfloat16().requires_grad_(), torch.rand(ROWS, device=device, requires_grad=True)
+    w.requires_grad_()
+    dy = torch.randn(ROWS, OUT, device=device).bfloat16()
+    made = rt.fp8_grouped_linear(both, w, offsets_on(device), factors=factors)
+    found = made, *torch.autograd.grad(made, (both, factors, w), dy)
+    apart = rt.fp8_grouped_linear(rt.swiglu(both, probs=factors), w, offsets_on(device))
+    for mine, right in zip(found, (apart, *torch.autograd.grad(apart, (both, factors, w), dy))):
+        assert torch.equal(mine, right)
+    with torch.no_grad():
+        assert torch.equal(rt.fp8_grouped_linear(both, w, offsets_on(device), factors=factors), made)
+    with pytest.raises(ValueError, match="factors, and y and dw do not read the same codes"):
+        rt.fp8_grouped_linear(both, w, offsets_on(device), "rowwise", factors=factors)
+
+
 def test_what_other_groups_hold_changes_nothing(device):
     x, w = operands(device)
     clean = rt.fp8_grouped_linear(x, w, offsets_on(device))

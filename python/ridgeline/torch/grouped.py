@@ -259,7 +259,7 @@ def fp8_grouped_linear(
     main_grad  [experts, out, in], float32: the gradient of weight is added to it, and weight.grad stays as it is
 
     factors    [rows], float32: x is gate and up side by side [rows, 2 in], and ``swiglu(x, probs=factors)`` is multiplied, which is coded as it is
-               made and not stored. For recipes that ``codes_swiglu`` says it of
+               made and not stored. For recipes whose y and dw read the same codes of it, by 1x128 and to nearest ("blockwise")
 
     x and dy are quantised along their columns for y and dx, by 1x128 or by row, and along the rows of each expert, padded to multiples of
     128, for dw, by 1x128 or a column of the expert's rows (``grouped_quantize``). Second derivatives of 8-bit products are refused.
@@ -268,6 +268,10 @@ def fp8_grouped_linear(
     weight = autocast(weight)
     parts: Parts = weight._parts() if isinstance(weight, QuantizedTensor) else (None, None, None, None)
     configs = _configs_of(recipe)
+    if factors is not None and not codes_swiglu(Recipe(*configs)):
+        raise ValueError(
+            "fp8_grouped_linear: factors, and y and dw do not read the same codes by 1x128; use 'blockwise', or give swiglu(x, probs=factors) as x"
+        )
     if isinstance(weight, QuantizedTensor):
         for config in configs[:2]:
             if config is not None:
