@@ -86,8 +86,9 @@ struct RowModel {
     const double low = kept.round(y.value - y.error), high = kept.round(y.value + y.error);
     if (low == high) return rows::Number(low);
     if (!rows::is_finite(high - low)) return {y.value, y.error + kept.step(::fabs(y.value)), y.variance};
-    const double half = (high - low) / 2;
-    return {low + half, half, half * half};
+    // Not quite the middle, which may be zero: a zero has no error (right_codes::in_fp32).
+    const double half = (high - low) / 2, middle = low + half, off = half * 0x1p-30;
+    return {middle == 0 ? off : middle, half + off, half * half};
   }
 
   // The number of the group that a row of y lies in; `count`: in none.
