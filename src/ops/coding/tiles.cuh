@@ -31,10 +31,8 @@
 // the largest magnitudes of columns in memory of their own. Another may have
 //
 //     __device__ Lines lines(i64 row) const;        // by whole warps, of a tile's first row
-//     __device__ void load_lines(const Lines& from, i64 cols, i64 col, Packed<kType>::Square& x) const;
 //
-// which say where the rows of a tile lie in q and its scales, if not as in the matrix, and give eight of them; with
-// scales of parts of rows.
+// which says where the rows of a tile lie in q and its scales, if not as in the matrix; with scales of parts of rows.
 #pragma once
 #include "elements.cuh"
 
@@ -113,18 +111,6 @@ __device__ __forceinline__ Place place_of(const TileParameters& p, u32 tile) {
 
 __device__ __forceinline__ void load(const Source& source, const TileParameters& p, const Place& place, Elements& x) {
   source.load(p.rows, p.cols, place.row(), place.col(), x);
-}
-// With where the rows of the tile lie in q.
-template <class Any>
-__device__ __forceinline__ Lines load_with_lines(const Any& source, const TileParameters& p, const Place& place,
-                                                 Elements& x) {
-  if constexpr (requires { source.lines(place.row0); }) {
-    const Lines lines = source.lines(place.row0);
-    source.load_lines({lines.first + place.row_group * kSide, lines.end}, p.cols, place.col(), x);
-    return lines;
-  }
-  load(source, p, place, x);
-  return {place.row0, p.rows};
 }
 
 // Magnitudes order as integers; two share a word where elements have 16 bits.
@@ -322,6 +308,12 @@ __device__ __forceinline__ i64 column_of_segment(const Any& source, const Place&
   return place.col0;
 }
 
+template <class Any>
+__device__ __forceinline__ Lines lines_of(const Any& source, const TileParameters& p, const Place& place) {
+  if constexpr (requires { source.lines(place.row0); }) return source.lines(place.row0);
+  return {place.row0, p.rows};
+}
+
 // Scales of the tile's rows and columns, or of parts of them: to memory, and their inverses for the block. Behind it
 // the block must meet.
 __device__ __forceinline__ void share_scales(const Source& source, const TileParameters& p, const Place& place,
@@ -464,7 +456,8 @@ __device__ __forceinline__ void write_codes(const Source& source, const TilePara
   __shared__ __align__(16) Shared shared;
   const Place place = place_of(p, kGiven || Source::kReadBefore ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
   Elements x;
-  const Lines lines = load_with_lines(source, p, place, x);
+  load(source, p, place, x);
+  const Lines lines = lines_of(source, p, place);
   bool special = false;
   float inverse = 0;
   if constexpr (kOneScale) {

@@ -176,7 +176,7 @@ struct Source {
   static constexpr Of kOf = Of::RIDGE_OF;
   static constexpr bool kProbs = RIDGE_PROBS != 0, kReadBefore = false, kHalves = kOf == Of::kSwigluBackward;
   // Rows whose inputs are loaded before the first is used.
-  static constexpr u32 kBatch = kType == Element::kF32 ? (kHalves ? 1 : 2) : (kHalves ? 4 : 8);
+  static constexpr u32 kBatch = kType == Element::kF32 ? (kHalves ? 1 : 2) : (kHalves ? 2 : 4);
   using Pack = Packed<kType>;
   using Row = Pack::Row;
 
@@ -202,12 +202,11 @@ struct Source {
   // Where a row is none, 0 is made of zeros.
   __device__ __forceinline__ void load(i64, i64 cols, i64 row, i64 col, typename Pack::Square& to) const {
     const auto from = groups.rows_of(static_cast<u32>(row));
-    load_lines({from.first, from.end}, cols, col, to);
-  }
-  __device__ __forceinline__ void load_lines(const Lines& from, i64 cols, i64 col, typename Pack::Square& to) const {
     if constexpr (kOf == Of::kRows) {
 #pragma unroll
-      for (u32 i = 0; i < kSide; ++i) load_eight<kType>(x, aligned != 0, from.end, cols, from.first + i, col, to[i]);
+      for (u32 i = 0; i < kSide; ++i) {
+        load_eight<kType>(x, aligned != 0, from.end, cols, static_cast<i64>(from.first) + i, col, to[i]);
+      }
       return;
     }
     const Under under = kHalves ? under_halves(col, half) : Under{col, kSide};
@@ -218,7 +217,7 @@ struct Source {
       float factor[kProbs ? kBatch : 1];
 #pragma unroll
       for (u32 i = 0; i < kBatch; ++i) {
-        const i64 at = from.first + first + i;
+        const i64 at = static_cast<i64>(from.first) + first + i;
         load_under<kType>(x, aligned != 0, from.end, half, at, under, a[i]);
         load_under<kType>(second_half(), aligned != 0, from.end, half, at, under, b[i]);
         if constexpr (kHalves) load_under<kType>(dy, aligned_dy != 0, from.end, half, at, under, c[i]);
