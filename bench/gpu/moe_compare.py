@@ -6,7 +6,8 @@
 
 bfloat16, random normal data; the routing is given (weights in float32, experts as numbers) and its order is made in every call. Ours is rt.MoE.mix, "recompute" the
 same with recompute=True, and "ridgeline-compile" what torch.compile makes of it; "torch" sorts choices, takes rows by index_select, multiplies by torch._grouped_mm and
-adds up by index_add, and "compile" is torch.compile of that. "ridgeline-fp8" is the layer with recipe "blockwise", and "torchao-fp8" what "torch" is with torchao's products of
+adds up by index_add, and "compile" is torch.compile of that. "ridgeline-fp8" is the layer with recipe "blockwise" ("-apart": with activations that
+are stored before they are coded; "-rowwise": with that recipe), and "torchao-fp8" what "torch" is with torchao's products of
 groups in 8 bits (scales of rows), "torchao-fp8-compile" torch.compile of that; they ask for groups of multiples of 16 rows. Gradients are those of x, of the weights of choices and of both matrices. A uniform load has every expert
 alike likely, a skewed one expert g as often as ((g + 1/2) / experts)^3 says and one expert never; a balanced one gives each the same number of rows. Before every step a gibibyte is written, which displaces the L2; three
 events time forward and backward. Contenders change places from round to round; the median counts. TFLOP/s are 18 rows inner hidden of a step and 6 of its forward.
@@ -90,14 +91,19 @@ class Work:
         self.layer = rt.MoE(self.hidden, self.inner, self.experts, self.top, device="cuda", dtype=torch.bfloat16)
         self.again = rt.MoE(self.hidden, self.inner, self.experts, self.top, recompute=True, device="meta", dtype=torch.bfloat16)
         self.again.gate_up, self.again.down = self.layer.gate_up, self.layer.down
-        self.coded = rt.MoE(self.hidden, self.inner, self.experts, self.top, recipe="blockwise", device="meta", dtype=torch.bfloat16)
-        self.coded.gate_up.weight, self.coded.down.weight = self.layer.gate_up.weight, self.layer.down.weight
+        self.coded, self.apart, self.rowwise = (self.coded_by(recipe) for recipe in ("blockwise", "blockwise", "rowwise"))
+        self.apart.down.register_forward_hook(lambda *_: None)  # activations are then stored
         self.x = torch.randn(self.tokens, self.hidden, device="cuda").bfloat16().requires_grad_()
         self.dy = torch.randn(self.tokens, self.hidden, device="cuda").bfloat16()
         self.choice = chosen(load, self.experts, self.top, self.tokens)
         self.weights = torch.rand(self.tokens, self.top, device="cuda", requires_grad=True)
         self.inputs = (self.x, self.weights, self.layer.gate_up.weight, self.layer.down.weight)
         self.flop = 18.0 * self.tokens * self.top * self.inner * self.hidden
+
+    def coded_by(self, recipe):
+        layer = rt.MoE(self.hidden, self.inner, self.experts, self.top, recipe=recipe, device="meta", dtype=torch.bfloat16)
+        layer.gate_up.weight, layer.down.weight = self.layer.gate_up.weight, self.layer.down.weight
+        return layer
 
     def calls(self):
         matrices = self.inputs[2:]
@@ -109,6 +115,8 @@ class Work:
             "torch": lambda: by_torch(self.x, self.weights, self.choice, *matrices),
             "compile": lambda: compiled(self.x, self.weights, self.choice, *matrices),
             "ridgeline-fp8": lambda: self.coded.mix(self.x, self.weights, self.choice),
+            "ridgeline-fp8-apart": lambda: self.apart.mix(self.x, self.weights, self.choice),
+            "ridgeline-fp8-rowwise": lambda: self.rowwise.mix(self.x, self.weights, self.choice),
             "torchao-fp8": lambda: by_torchao(self.x, self.weights, self.choice, *matrices),
             "torchao-fp8-compile": lambda: of_torchao(self.x, self.weights, self.choice, *matrices),
         }

@@ -42,14 +42,16 @@ void check_words(const Tensor& random, std::string_view op) {
 // By `make(sizes, type)`.
 template <class Make>
 Quantized outputs_of(const c10::SymInt& rows, const c10::SymInt& cols, const Coding& coding, const Make& make) {
-  const c10::SymInt plain[] = {rows, cols}, turned[] = {cols, rows}, none[] = {0};
+  const c10::SymInt plain[] = {coding.plain_rows.value_or(rows), cols}, turned[] = {cols, rows}, none[] = {0};
   const auto codes = [&](bool wanted, c10::SymIntArrayRef sizes) { return make(wanted ? sizes : none, coding.format); };
-  const auto scales = [&](bool wanted, c10::SymIntArrayRef sizes) {
+  const auto scales = [&](bool wanted, c10::SymIntArrayRef sizes, bool of_segments) {
     if (!wanted) return make(none, at::kFloat);
+    if (of_segments) return make({*coding.segments, sizes[0]}, at::kFloat);
     return make(scale_sizes(coding.granularity, sizes[0], sizes[1]), scale_type(coding.granularity));
   };
-  return {codes(coding.row, plain), scales(coding.row, plain), codes(coding.column, turned),
-          scales(coding.column, turned)};
+  const bool of_segments = coding.segments && coding.granularity == Granularity::kRow;
+  return {codes(coding.row, plain), scales(coding.row, plain, false), codes(coding.column, turned),
+          scales(coding.column, turned, of_segments)};
 }
 
 }  // namespace

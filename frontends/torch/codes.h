@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "convert.h"
@@ -15,8 +16,11 @@ struct Coding {
   at::ScalarType format = at::kFloat8_e4m3fn;
   Granularity granularity = Granularity::kTensor;
   ScaleRule rule = ScaleRule::kExact;
-  bool row = true, column = false;  // which copies are asked for
-  const Tensor* random = nullptr;   // two words of 64 bits; null: round to nearest even
+  bool row = true, column = false;                       // which copies are asked for
+  const Tensor* random = nullptr;                        // two words of 64 bits; null: round to nearest even
+  std::optional<c10::SymInt> plain_rows = std::nullopt;  // of the first copy, where they are not those of the matrix
+  std::optional<c10::SymInt> segments =
+      std::nullopt;  // of the rows, which a row of the transpose has a scale for each of
 };
 
 Granularity granularity_of(std::string_view op, std::string_view name);

@@ -70,9 +70,22 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       for (const char* form :
            {"scaling=1x128 copies=both", "scaling=1x128 copies=row align=16 offsets=i64",
             "scaling=1x128 copies=column format=e5m2", "scaling=mx copies=both align=32",
-            "scaling=128x128 copies=both offsets=i64", "scaling=row align=64", "scaling=tensor copies=both align=16",
-            "scaling=tensor amax=given copies=both align=32", "scaling=1x128 copies=both rounding=stochastic"}) {
+            "scaling=128x128 copies=both offsets=i64", "scaling=row align=64", "scaling=row copies=both",
+            "scaling=row copies=column offsets=i64 format=e5m2", "scaling=tensor copies=both align=16",
+            "scaling=tensor amax=given copies=both align=32", "scaling=1x128 copies=both rounding=stochastic",
+            "copies=both own_rows=1 offsets=i64", "copies=both own_rows=1 scaling=mx"}) {
         for (const char* dtype : {"f32", "bf16", "f16"}) add(fmt::format("{} dtype={} {}", size, dtype, form));
+      }
+    }
+    for (const char* size : {"rows=1000 groups=5 cols=512", "rows=300 groups=32 cols=264", "rows=2056 groups=33 cols=8",
+                             "rows=700 groups=130 cols=132", "rows=10 groups=70 cols=4096"}) {
+      for (const char* of : {"swiglu", "swiglu_backward probs=1"}) {
+        for (const char* form : {"own_rows=1", "own_rows=1 scaling=mx offsets=i64", "scaling=row",
+                                 "scaling=tensor align=16 format=e5m2", "scaling=128x128", "rounding=stochastic"}) {
+          for (const char* dtype : {"f32", "bf16", "f16"}) {
+            add(fmt::format("{} dtype={} of={} copies=both {}", size, dtype, of, form));
+          }
+        }
       }
     }
   }
@@ -1044,8 +1057,9 @@ TEST(CudaGroupedQuantize, TakesWrongOffsetsForTheNearest) {
       {-5, 40, 20, 90, 1000, 60}, {500, 0, 50, 100, 100, 100}, {0, 1e9, -1e9, 7, 3, 2}};
   const std::vector<double> nearest[] = {
       {0, 40, 40, 90, 300, 300}, {300, 300, 300, 300, 300, 300}, {0, 300, 300, 300, 300, 300}};
-  for (const char* form : {"copies=both", "copies=both offsets=i64 scaling=mx align=32", "scaling=row align=16",
-                           "scaling=tensor copies=both align=16"}) {
+  for (const char* form :
+       {"copies=both", "copies=both offsets=i64 scaling=mx align=32", "scaling=row align=16", "scaling=row copies=both",
+        "copies=both own_rows=1", "scaling=tensor copies=both align=16"}) {
     const ops::Problem problem =
         *op.bind(*record::parse_case(fmt::format("grouped_quantize rows=300 cols=136 groups=5 {}", form)));
     for (std::size_t i = 0; i < std::size(wrong); ++i) {

@@ -9,6 +9,7 @@
 
 #include "ops/row_check.h"
 // clang-format off
+#include "ops/gating/definition.cuh"
 #include "ops/activation/row_model.cuh"
 // clang-format on
 
@@ -41,7 +42,7 @@ float slipping_exp(float x) { return moved(std::exp(static_cast<double>(x)), sli
 }  // namespace ridge::cuda
 
 #define expf slipping_exp
-#include "ops/activation/functions.cuh"
+#include "ops/gating/functions.cuh"
 #undef expf
 
 namespace ridge::testing {

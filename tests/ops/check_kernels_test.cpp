@@ -33,6 +33,7 @@ inline unsigned to_code(float, long long) { return 256; }
 #include "ops/row_operands.cuh"
 #include "ops/coding/right_codes.cuh"
 #include "ops/quantize/row_model.cuh"
+#include "ops/gating/definition.cuh"
 #include "ops/activation/row_model.cuh"
 #include "ops/activation/quantize/backward/row_model.cuh"
 #include "ops/rmsnorm/quantize/row_model.cuh"
@@ -563,6 +564,13 @@ INSTANTIATE_TEST_SUITE_P(
         "grouped_quantize rows=70 cols=40 groups=4 align=32 scaling=mx copies=both format=e5m2",
         "grouped_quantize rows=130 cols=40 groups=2 scaling=128x128 copies=column rounding=stochastic",
         "grouped_quantize rows=20 cols=70 align=16 scaling=tensor amax=given copies=both dtype=f16",
+        "grouped_quantize rows=70 cols=40 groups=3 scaling=row copies=both",
+        "grouped_quantize rows=90 cols=40 groups=4 scaling=row copies=column dtype=f32 format=e5m2 scale=floor",
+        "grouped_quantize rows=150 cols=140 groups=3 copies=both own_rows=1",
+        "grouped_quantize rows=70 cols=140 groups=3 copies=both own_rows=1 of=swiglu probs=1",
+        "grouped_quantize rows=40 cols=70 groups=3 scaling=mx copies=both own_rows=1 of=swiglu dtype=f16 format=e5m2",
+        "grouped_quantize rows=70 cols=140 groups=3 copies=both own_rows=1 of=swiglu_backward probs=1",
+        "grouped_quantize rows=40 cols=30 groups=2 scaling=row copies=both of=swiglu_backward dtype=f32",
         "activation_quantize rows=33 cols=140 scaling=1x128 copies=both",
         "activation_quantize rows=40 cols=70 scaling=mx copies=both format=e5m2 function=gelu",
         "activation_quantize rows=20 cols=70 scaling=row copies=column dtype=f32 probs=1 mask=1",

@@ -288,7 +288,7 @@ TEST(GroupedQuantizePlan, HasTilesOfTheCapacityAndABlockForWhereGroupsBegin) {
   EXPECT_TRUE(vectors.clears.empty());
   EXPECT_THAT(symbols(vectors), ElementsAre("ridge_grouped_quantize"));
   EXPECT_EQ(vectors.kernels[0].grid[0], 11u) << "5 x 2 tiles of up to 640 rows";
-  EXPECT_EQ(vectors.kernels[0].parameters[0].bytes, 176u) << "Source (56) and TileParameters (120)";
+  EXPECT_EQ(vectors.kernels[0].parameters[0].bytes, 216u) << "Source (96) and TileParameters (120)";
   const ResolvedPlan rows = plan("rows=300 cols=200 groups=3 align=16 scaling=row");
   EXPECT_THAT(symbols(rows),
               ElementsAre("ridge_grouped_quantize_amax", "ridge_grouped_quantize_scales", "ridge_grouped_quantize"));
@@ -296,10 +296,18 @@ TEST(GroupedQuantizePlan, HasTilesOfTheCapacityAndABlockForWhereGroupsBegin) {
   EXPECT_EQ(rows.clears[0].bytes, 336u * 4);
   EXPECT_EQ(rows.kernels[0].grid[0], 6u) << "3 x 2 tiles";
   EXPECT_EQ(rows.kernels[1].grid[0], 2u) << "336 scales";
+  const ResolvedPlan turned = plan("rows=300 cols=200 groups=3 scaling=row copies=both");
+  ASSERT_EQ(turned.clears.size(), 1u) << "of scale alone";
+  ASSERT_EQ(turned.workspaces.size(), 1u);
+  EXPECT_EQ(turned.workspaces[0].bytes, 2400u) << "3 x 200 largest magnitudes";
+  EXPECT_TRUE(turned.workspaces[0].zero);
+  EXPECT_EQ(turned.kernels[1].grid[0], 5u) << "640 scales of rows and 600 of columns and groups";
   const ResolvedPlan given = plan("rows=300 cols=200 groups=3 align=16 scaling=tensor amax=given copies=column");
   ASSERT_EQ(given.clears.size(), 2u);
   EXPECT_EQ(given.clears[0].operand, 5u) << "scale_t, behind x, offsets, amax, padded and q_t";
   EXPECT_EQ(given.clears[1].operand, 6u) << "found";
+  EXPECT_EQ(plan("rows=300 cols=200 groups=3 copies=both own_rows=1 of=swiglu probs=1").kernels[0].grid[0], 14u)
+      << "and 3 blocks of 128 rows of x";
   EXPECT_EQ(plan("rows=0 cols=200 groups=1").kernels[0].grid[0], 1u) << "no tile";
   EXPECT_EQ(plan("rows=300 cols=0 groups=1").kernels[0].grid[0], 1u) << "no tile";
 }

@@ -42,9 +42,9 @@ Operand& named(Operands& operands, const std::string& name) {
   return operands.all[0];
 }
 // The implementation for processors, without a check.
-Status run(const ops::Problem& problem, const Operands& operands, int threads = 1) {
+Status run(const ops::Problem& problem, const Operands& operands, int threads = 1, const char* name = "cpu_panels") {
   const ops::Operator& any = **ops::find_operator(problem.problem_case.op);
-  return (*ops::find_implementation(any, "cpu_panels"))->run(problem, operands.views(), Stream::cpu(threads));
+  return (*ops::find_implementation(any, name))->run(problem, operands.views(), Stream::cpu(threads));
 }
 
 // Rows of x with zeros between groups, so many in all. `align` 1: without.
@@ -106,6 +106,177 @@ TEST(GroupedQuantize, IsQuantizeOfTheRowsOfGroupsWithZerosBetweenThem) {
   }
 }
 
+// Columns first .. first + count of a row-major matrix.
+Doubles columns_of(const Doubles& matrix, std::int64_t cols, std::int64_t first, std::int64_t count) {
+  Doubles taken;
+  for (auto row = matrix.begin(); row != matrix.end(); row += cols) {
+    taken.insert(taken.end(), row + first, row + first + count);
+  }
+  return taken;
+}
+
+TEST(GroupedQuantize, ARowOfTheTransposeHasAScaleForEachGroup) {
+  constexpr std::int64_t kRows = 300, kCols = 70, kGroups = 6;
+  const std::int64_t capacity = grouped_quantize_capacity(kRows, kGroups, 128);
+  for (const std::string form : {"copies=both", "copies=column dtype=f32 format=e5m2", "copies=column scale=floor"}) {
+    const ops::Problem problem = bound("grouped_quantize rows=300 cols=70 groups=6 scaling=row " + form);
+    for (const Doubles& begin :
+         {Doubles{0, 0, 130, 131, 131, 260, 300}, Doubles{7, 7, 7, 7, 7, 7, 7}, Doubles{3, 19, 35, 51, 67, 83, 99}}) {
+      Operands operands = make_operands(problem, kAwkward, 17);
+      named(operands, "offsets").assign(begin);
+      ASSERT_TRUE(run(problem, operands, 3).ok());
+      const Doubles x = named(operands, "x").values(), q_t = named(operands, "q_t").values(),
+                    scale_t = named(operands, "scale_t").values(), padded = named(operands, "padded").values();
+      ASSERT_EQ(std::ssize(scale_t), kGroups * kCols);
+      for (std::int64_t g = 0; g < kGroups; ++g) {
+        const auto at = static_cast<std::size_t>(g);
+        const auto first = static_cast<std::int64_t>(padded[at]),
+                   count = static_cast<std::int64_t>(padded[at + 1]) - first;
+        const Doubles y = padded_rows(x, {begin[at], begin[at + 1]}, kCols, 128, count);
+        Operands codes = codes_of(y, count, kCols, "scaling=row " + form);
+        const auto scales = scale_t.begin() + g * kCols;
+        EXPECT_EQ(Doubles(scales, scales + kCols), named(codes, "scale_t").values()) << form << " group " << g;
+        EXPECT_EQ(columns_of(q_t, capacity, first, count), named(codes, "q_t").values()) << form << " group " << g;
+      }
+      const auto behind = static_cast<std::int64_t>(padded.back());
+      EXPECT_THAT(columns_of(q_t, capacity, behind, capacity - behind), Each(0));
+    }
+  }
+}
+
+// The residual of outputs that a change left, in units of what is allowed. They are then as they were.
+double residual(const ops::Problem& problem, Operands& right, const std::function<void(Operands&)>& change) {
+  const Operands before = right;
+  change(right);
+  const auto found = op().spot_check(problem, {right.views(), {}}, 5);
+  right = before;
+  EXPECT_TRUE(found.ok());
+  return found->residual / found->allowed;
+}
+void change_one(Operand& operand, std::size_t at, double value) {
+  Doubles values = operand.values();
+  values[at] = value;
+  operand.assign(values);
+}
+
+// Outputs of two calls that both have.
+void expect_same(Operands& found, Operands& expected, const std::string& what) {
+  for (const Operand& each : expected.all) {
+    if (!each.spec().output) continue;
+    EXPECT_EQ(named(found, each.spec().name).values(), each.values()) << what << " " << each.spec().name;
+  }
+}
+
+TEST(GroupedQuantize, OfOwnRowsIsQuantizeOfThemWithZerosInRowsOfNoGroup) {
+  const Doubles offsets = {3, 19, 19, 200, 201, 260, 290};
+  for (const std::string form : {"scaling=1x128", "scaling=mx scale=ceil dtype=f32", "scaling=1x128 format=e5m2"}) {
+    const ops::Problem problem = bound("grouped_quantize rows=300 cols=140 groups=6 copies=both own_rows=1 " + form),
+                       padded = bound("grouped_quantize rows=300 cols=140 groups=6 copies=column " + form);
+    Operands own = make_operands(problem, kAwkward, 17), turned = make_operands(padded, kAwkward, 17);
+    Doubles x = named(own, "x").values();
+    named(own, "offsets").assign(offsets), named(turned, "offsets").assign(offsets);
+    named(turned, "x").assign(x);
+    ASSERT_TRUE(run(problem, own, 3).ok());
+    ASSERT_TRUE(run(padded, turned).ok());
+    expect_same(own, turned, form);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (i < 3 * 140 || i >= 290 * 140) x[i] = 0;
+    }
+    std::string coded = form;
+    Operands codes = codes_of(x, 300, 140, "copies=row " + coded);
+    EXPECT_EQ(named(own, "q").values(), named(codes, "q").values()) << form;
+    EXPECT_EQ(named(own, "scale").values(), named(codes, "scale").values()) << form;
+  }
+}
+
+// What activation or its backward stores of gate and up side by side.
+Doubles made_by_activation(Operands& of, bool backward, const std::string& more) {
+  const std::int64_t rows = 300, half = 70;
+  const ops::Problem problem =
+      bound(fmt::format("activation{} rows={} cols={} {}", backward ? "_backward" : "", rows, half, more));
+  Operands operands = make_operands(problem, kPacked, 5);
+  const Doubles x = named(of, "x").values();
+  named(operands, "x").assign(columns_of(x, 2 * half, 0, half));
+  named(operands, "up").assign(columns_of(x, 2 * half, half, half));
+  for (const char* name : {"dy", "probs"}) {
+    if (problem.position(name)) named(operands, name).assign(named(of, name).values());
+  }
+  EXPECT_TRUE(run(problem, operands, 1, "cpu_rows").ok());
+  if (!backward) return named(operands, "y").values();
+  const Doubles dx = named(operands, "dx").values(), dup = named(operands, "dup").values();
+  Doubles both;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    both.insert(both.end(), dx.begin() + row * half, dx.begin() + (row + 1) * half);
+    both.insert(both.end(), dup.begin() + row * half, dup.begin() + (row + 1) * half);
+  }
+  return both;
+}
+
+TEST(GroupedQuantize, OfSwigluIsThatOfWhatActivationStores) {
+  const Doubles offsets = {3, 19, 19, 200, 201, 260, 290};
+  for (const std::string dtype : {"dtype=bf16", "dtype=f16", "dtype=f32"}) {
+    for (const bool backward : {false, true}) {
+      for (const std::string probs : {"probs=0", "probs=1"}) {
+        for (const std::string form : {"copies=both own_rows=1", "copies=both scaling=row", "copies=row align=16"}) {
+          const std::int64_t cols = backward ? 140 : 70;
+          const auto problem_of = [&](const std::string& of) {
+            return bound(fmt::format("grouped_quantize rows=300 cols={} groups=6 {} {} {}", cols, form, dtype, of));
+          };
+          const ops::Problem problem = problem_of((backward ? "of=swiglu_backward " : "of=swiglu ") + probs),
+                             plain = problem_of("");
+          Operands made = make_operands(problem, kAwkward, 17), codes = make_operands(plain, kPacked, 5);
+          named(made, "offsets").assign(offsets), named(codes, "offsets").assign(offsets);
+          named(codes, "x").assign(made_by_activation(made, backward, dtype + " " + probs));
+          ASSERT_TRUE(run(problem, made, 2).ok());
+          ASSERT_TRUE(run(plain, codes).ok());
+          expect_same(made, codes, problem.problem_case.text());
+        }
+      }
+    }
+  }
+}
+
+TEST(GroupedQuantize, TheCheckAfterEveryLaunchCatchesCodesOfWhatWasNotRoundedFirst) {
+  const ops::Problem problem = bound("grouped_quantize rows=200 cols=256 groups=2 copies=both own_rows=1 of=swiglu"),
+                     wide = bound(
+                         "grouped_quantize rows=200 cols=256 groups=2 copies=both own_rows=1 of=swiglu dtype=f32");
+  Operands right = make_operands(problem, kPacked, 8), unrounded = make_operands(wide, kPacked, 8);
+  named(right, "offsets").assign({5, 100, 190}), named(unrounded, "offsets").assign({5, 100, 190});
+  named(unrounded, "x").assign(named(right, "x").values());
+  ASSERT_TRUE(run(problem, right).ok());
+  ASSERT_TRUE(run(wide, unrounded).ok());
+  EXPECT_LE(residual(problem, right, [](Operands&) {}), 1);
+  const auto with = [&](const char* name) {
+    return residual(problem, right, [&](Operands& o) { named(o, name).assign(named(unrounded, name).values()); });
+  };
+  EXPECT_GT(with("q"), 1);
+  EXPECT_GT(with("q_t"), 1);
+  EXPECT_GT(residual(problem, right, [](Operands& o) { change_one(named(o, "q"), 4 * 256, 0x1p-9); }), 1)
+      << "a row of no group";
+  EXPECT_GT(residual(problem, right, [](Operands& o) { change_one(named(o, "scale"), 195, 0.5); }), 1)
+      << "its scale is 1";
+}
+
+// silu(-95) is below the normal numbers of fp32, where its error is larger than itself: no zero is expected for that.
+TEST(GroupedQuantize, TheCheckAfterEveryLaunchTakesWhatAlmostVanishes) {
+  for (const std::string of : {"of=swiglu", "of=swiglu_backward"}) {
+    const ops::Problem problem =
+        bound("grouped_quantize rows=130 cols=64 groups=2 copies=both own_rows=1 scaling=mx " + of);
+    Operands operands = make_operands(problem, kPacked, 8);
+    const bool backward = of == "of=swiglu_backward";
+    const std::size_t half = backward ? 32 : 64;
+    Doubles x(130 * 2 * half, 1.0);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (i % (2 * half) < half) x[i] = -95;
+    }
+    named(operands, "x").assign(x);
+    if (backward) named(operands, "dy").assign(Doubles(130 * half, 1.0));
+    named(operands, "offsets").assign({0, 70, 130});
+    ASSERT_TRUE(run(problem, operands).ok());
+    EXPECT_LE(residual(problem, operands, [](Operands&) {}), 1) << of;
+  }
+}
+
 // Rows 1 .. 3 and 3 .. 4 of x [5, 2] in two groups of three, the second empty; quantised by hand.
 struct Tokens {
   std::vector<float> x = {1e30F, 1e30F, 448, -224, 1, 2, 3.5F, -7, 1e30F, 1e30F};
@@ -152,7 +323,7 @@ TEST(GroupedQuantize, PutsEachGroupAtAMultipleAndZerosEverywhereElse) {
 }
 
 TEST(GroupedQuantize, WhatOtherGroupsAndRowsOfNoGroupHoldChangesNothing) {
-  for (const std::string form : {"scaling=1x128", "scaling=mx align=32", "scaling=128x128"}) {
+  for (const std::string form : {"scaling=1x128", "scaling=mx align=32", "scaling=128x128", "scaling=row"}) {
     const ops::Problem problem = bound("grouped_quantize rows=60 cols=40 groups=3 dtype=f32 copies=both " + form);
     Operands clean = make_operands(problem, kPacked, 3), dirty = make_operands(problem, kPacked, 3);
     Doubles x = named(dirty, "x").values();
@@ -192,21 +363,6 @@ TEST(GroupedQuantize, AGivenMagnitudeIsThatOfTheRowsOfGroups) {
   named(operands, "offsets").assign({1, 1, 19});
   ASSERT_TRUE(run(problem, operands).ok());
   EXPECT_THAT(named(operands, "found").values(), ElementsAre(3));
-}
-
-// The residual of outputs that a change left, in units of what is allowed. They are then as they were.
-double residual(const ops::Problem& problem, Operands& right, const std::function<void(Operands&)>& change) {
-  const Operands before = right;
-  change(right);
-  const auto found = op().spot_check(problem, {right.views(), {}}, 5);
-  right = before;
-  EXPECT_TRUE(found.ok());
-  return found->residual / found->allowed;
-}
-void change_one(Operand& operand, std::size_t at, double value) {
-  Doubles values = operand.values();
-  values[at] = value;
-  operand.assign(values);
 }
 
 TEST(GroupedQuantize, TheCheckAfterEveryLaunchCatchesRowsThatLieElsewhere) {
@@ -261,6 +417,31 @@ TEST(GroupedQuantize, TheCheckAfterEveryLaunchCatchesABlockOfTwoGroups) {
             1);
 }
 
+TEST(GroupedQuantize, TheCheckAfterEveryLaunchCatchesAScaleOfTwoGroups) {
+  const ops::Problem problem = bound("grouped_quantize rows=256 cols=4 groups=2 copies=column scaling=row");
+  Operands right = make_operands(problem, kPacked, 8);
+  Doubles x(256 * 4, 1.0);
+  for (std::size_t i = 0; i < 130 * 4; ++i) x[i] = 0.25;  // the first group
+  named(right, "x").assign(x);
+  named(right, "offsets").assign({0, 130, 256});
+  ASSERT_TRUE(run(problem, right).ok());
+  EXPECT_LE(residual(problem, right, [](Operands&) {}), 1);
+  const Doubles scales = named(right, "scale_t").values();
+  EXPECT_THAT(scales, ElementsAre(0.25F / 448, 0.25F / 448, 0.25F / 448, 0.25F / 448, 1.0F / 448, 1.0F / 448,
+                                  1.0F / 448, 1.0F / 448));
+  // Of all rows the largest is 1: scale and codes of the first group follow.
+  const std::int64_t capacity = grouped_quantize_capacity(256, 2, 128);
+  EXPECT_GT(residual(problem, right,
+                     [&](Operands& o) {
+                       Doubles codes = named(o, "q_t").values();
+                       for (std::int64_t i = 0; i < 130; ++i) codes[static_cast<std::size_t>(capacity + i)] = 112;
+                       named(o, "q_t").assign(codes);
+                       change_one(named(o, "scale_t"), 1, 1.0F / 448);
+                     }),
+            1);
+  EXPECT_GT(residual(problem, right, [](Operands& o) { change_one(named(o, "scale_t"), 0, 1.0F / 448); }), 1);
+}
+
 TEST(GroupedQuantize, WrongOffsetsAreNamedAndNothingIsWritten) {
   Tokens tokens;
   const auto refused_with = [&](std::vector<std::int32_t> offsets) {
@@ -302,13 +483,24 @@ TEST(GroupedQuantize, SaysWhatIsWrongWithItsArguments) {
               }),
               HasSubstr("128 rows share a scale of q_t with 1x128 scales"));
   const std::string both = "grouped_quantize copies=both ";
-  EXPECT_THAT(refused(both + "scaling=row"), HasSubstr("a scale for each row of q_t is one for all groups"));
+  EXPECT_THAT(refused(both + "scaling=row align=64"),
+              HasSubstr("align is 64, and products read q_t with row scales 128 columns at a time"));
+  EXPECT_EQ(refused(both + "scaling=row"), "taken");
   EXPECT_THAT(refused(both + "scaling=mx align=16"), HasSubstr("give a multiple of 32"));
   EXPECT_EQ(refused(both + "scaling=mx align=32"), "taken");
   EXPECT_THAT(refused("grouped_quantize groups=0"), HasSubstr("0 groups"));
   EXPECT_THAT(refused("grouped_quantize rows=2147483647 cols=1"), HasSubstr("offsets are i32"));
   EXPECT_EQ(refused("grouped_quantize rows=2147483647 cols=1 offsets=i64"), "taken");
   EXPECT_THAT(refused("grouped_quantize align=0"), HasSubstr("align is 0"));
+  EXPECT_THAT(refused("grouped_quantize own_rows=1"), HasSubstr("own_rows without both copies"));
+  EXPECT_THAT(refused(both + "own_rows=1 scaling=row"), HasSubstr("own_rows with row scales"));
+  EXPECT_THAT(refused(both + "own_rows=1 scaling=mx align=32"), HasSubstr("own_rows with align 32"));
+  EXPECT_THAT(refused("grouped_quantize probs=1"), HasSubstr("probs of rows that are coded as they are"));
+  EXPECT_THAT(refused("grouped_quantize of=swiglu_backward cols=3"), HasSubstr("cols is 3 of two halves"));
+  EXPECT_THAT(error([](auto& a) { a.own_rows = true; }), HasSubstr("own_rows without both copies"));
+  EXPECT_THAT(error([](auto& a) { a.probs = a.scale; }), HasSubstr("probs of rows that are coded as they are"));
+  EXPECT_THAT(error([](auto& a) { a.dy = a.x; }), HasSubstr("dy, and of is not kSwigluBackward"));
+  EXPECT_THAT(error([](auto& a) { a.of = GroupedQuantizeOf::kSwigluBackward, a.dy = a.x; }), HasSubstr("dy"));
 }
 
 }  // namespace

@@ -24,9 +24,9 @@ namespace {
 using cuda::i64;
 using cuda::u32;
 
-// Row of x of every row of y (-1: none), and where groups begin in y.
+// Row of x of every row of y (-1: none), where groups begin in y, and the group of every 16 rows.
 struct Found {
-  std::vector<i64> source, padded;
+  std::vector<i64> source, padded, group;
   bool operator==(const Found&) const = default;
 };
 
@@ -44,6 +44,10 @@ Found right(const std::vector<i64>& offsets, i64 rows, i64 align, i64 capacity) 
   }
   EXPECT_LE(static_cast<i64>(found.source.size()), capacity);
   found.source.resize(static_cast<std::size_t>(capacity), -1);
+  for (i64 row = 0; row < capacity; row += 16) {
+    const i64 group = std::ranges::upper_bound(found.padded, row) - found.padded.begin() - 1;
+    found.group.push_back(std::min(group, static_cast<i64>(offsets.size()) - 2));
+  }
   return found;
 }
 
@@ -56,11 +60,13 @@ Found by_warps(const std::vector<i64>& given, i64 rows, i64 align, i64 capacity)
                                       static_cast<u32>(given.size() - 1), align};
   Found found;
   found.source.resize(static_cast<std::size_t>(capacity), -2);
+  found.group.resize(static_cast<std::size_t>((capacity + 15) / 16), -2);
   HostBlock block(32);
   for (i64 first = 0; first < capacity; first += 16) {
     block.run([&] {
       const i64 row = first + threadIdx.x / 16 * 8;
       const auto from = groups.rows_of(static_cast<u32>(row));
+      found.group[static_cast<std::size_t>(first / 16)] = groups.group_of(static_cast<u32>(first));
       for (u32 i = 0; i < 8; ++i) {
         found.source[static_cast<std::size_t>(row + i)] = from.first + i < from.end ? i64{from.first + i} : -1;
       }
@@ -79,6 +85,7 @@ void expect_right(const std::vector<i64>& offsets, i64 rows, i64 align) {
               wide = by_warps<true, i64>(offsets, rows, align, capacity);
   EXPECT_EQ(narrow.source, expected.source) << ::testing::PrintToString(offsets) << " align " << align;
   EXPECT_EQ(narrow.padded, expected.padded) << ::testing::PrintToString(offsets) << " align " << align;
+  EXPECT_EQ(narrow.group, expected.group) << ::testing::PrintToString(offsets) << " align " << align;
   EXPECT_TRUE(wide == expected) << ::testing::PrintToString(offsets) << " align " << align;
 }
 

@@ -420,9 +420,10 @@ def test_convert_gives_the_shared_expert_its_recipe(on_cpu):
     assert "shared=64" in repr(layer) and "hidden=64, inner=40, num_experts=8" in repr(layer)
 
 
+@pytest.mark.parametrize("recipe", ["blockwise", "rowwise"])
 @pytest.mark.parametrize("form", [{}, {"shared": 128, "recompute": True}, {"capacity_factor": 0.5}], ids=str)
-def test_experts_of_8_bit_floats(device, form):
-    layer = made(device, torch.bfloat16, hidden=128, inner=192, recipe="blockwise", **form)
+def test_experts_of_8_bit_floats(device, form, recipe):
+    layer = made(device, torch.bfloat16, hidden=128, inner=192, recipe=recipe, **form)
     x = torch.randn(150, 128, device=device).bfloat16().requires_grad_()
     with Calls() as seen:
         found = layer(x)
@@ -432,9 +433,10 @@ def test_experts_of_8_bit_floats(device, form):
     found.y.backward(dy)
     want.backward(dy.double().cpu())
     assert seen.names.count("ridgeline.grouped_gemm_fp8.default") == 2
-    assert testing.snr_db(found.y, want) > 24 and testing.snr_db(x.grad, rows.grad) > 22
+    less = 1 if recipe == "rowwise" else 0  # scales that are powers of two cost each operand 0.3 dB of 31.8
+    assert testing.snr_db(found.y, want) > 24 - less and testing.snr_db(x.grad, rows.grad) > 22 - less
     for name in ("gate_up.weight", "down.weight"):
-        assert testing.snr_db(layer.get_parameter(name).grad, own[name].grad) > 22, name
+        assert testing.snr_db(layer.get_parameter(name).grad, own[name].grad) > 22 - less, name
     plain_one = made(device, torch.bfloat16, hidden=128, inner=192, **form)
     plain_one.load_state_dict(layer.state_dict())
     with rt.autocast_fp8(enabled=False):
@@ -445,9 +447,33 @@ def test_experts_of_8_bit_floats(device, form):
     assert nothing.y.shape == (0, 128)
 
 
+@pytest.mark.parametrize("recipe", ["blockwise", rt.QuantConfig("hybrid", "blockwise")], ids=str)
+@pytest.mark.parametrize("form", [{}, {"capacity_factor": 0.5}, {"main_grad": True}, {"recompute": True}], ids=str)
+def test_activations_that_are_coded_where_they_are_made_change_no_bit(device, form, recipe):
+    form = dict(form)
+    adding = form.pop("main_grad", False)
+    coded = made(device, torch.bfloat16, hidden=128, inner=192, recipe=recipe, **form)
+    apart = copy.deepcopy(coded)
+    apart.down.register_forward_hook(lambda *_: None)  # its call is then one of its own
+    x, dy = (torch.randn(150, 128, device=device).bfloat16() for _ in range(2))
+    found = []
+    for layer in (coded, apart):
+        for weight in (layer.gate_up.weight, layer.down.weight):
+            if adding:
+                weight.main_grad = torch.ones(weight.shape, device=device)
+        rows = x.clone().requires_grad_()
+        with Calls() as seen:
+            y = layer(rows).y
+        y.backward(dy)
+        assert seen.names.count("ridgeline.activation.default") == (0 if layer is coded else 1)
+        assert seen.names.count("ridgeline.grouped_codes.default") == 2
+        grads = [p.main_grad if adding and name != "router.weight" else p.grad for name, p in layer.named_parameters()]
+        found.append([y, rows.grad, *grads])
+    for (name, mine), right in zip(zip(("y", "x", *dict(coded.named_parameters())), found[0]), found[1]):
+        assert torch.equal(mine, right), name
+
+
 def test_recipes_of_experts_are_those_with_scales_of_their_own(device):
-    with pytest.raises(ValueError, match="dw has granularity='rowwise'; give 'blockwise'"):
-        rt.MoE(128, 128, 4, 2, recipe="rowwise", device=device)
     with pytest.raises(ValueError, match="y has granularity='tensorwise'; give 'blockwise' or 'rowwise'"):
         rt.MoE(128, 128, 4, 2, recipe="tensorwise", device=device)
     torch.manual_seed(3)

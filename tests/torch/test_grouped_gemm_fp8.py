@@ -56,6 +56,23 @@ def test_rows_of_each_group(device, out_dtype, index, out):
             assert torch.equal(made[begin:end], one)
 
 
+@pytest.mark.parametrize("add", [False, True])
+def test_sums_with_scales_of_columns_of_groups(device, add):
+    x, _ = operands(device)
+    dy = torch.randn(ROWS, OUT, device=device).bfloat16()
+    config = rt.QuantConfig(granularity="rowwise")
+    a, padded = rt.grouped_quantize(dy, offsets_on(device), config, transpose=True)
+    b, _ = rt.grouped_quantize(x, offsets_on(device), config, transpose=True)
+    into = torch.full((GROUPS, OUT, IN), 3.0, device=device) if add else None
+    made = rt.grouped_gemm_fp8(a, b, padded, out_dtype=torch.float32, trans_a=True, add_to=into)
+    for g, (begin, end) in groups(padded.tolist()):
+        left, right = (one.q_t[:, begin:end].double().cpu() * one.scale_t[g, :, None].double().cpu() for one in (a, b))
+        bound = left.abs() @ right.abs().t() * (2**-10 + 384 * 2**-23) + (1e-5 if add else 0)
+        found = made[g] - 3.0 if add else made[g]
+        assert ((found.cpu().double() - left @ right.t()).abs() <= bound).all()
+    assert (made[1] == (3.0 if add else 0.0)).all()  # no rows
+
+
 def test_the_other_way_round_reads_the_codes_of_the_transpose(device):
     x, w = operands(device)
     dy = torch.randn(ROWS, OUT, device=device).bfloat16()
@@ -158,22 +175,24 @@ def off(found, right):
     return ((found.cpu().double() - right).norm() / right.norm()).item()
 
 
-ROWWISE = rt.Recipe(rt.QuantConfig(granularity="rowwise"), rt.QuantConfig("hybrid", "rowwise"), BLOCKS)
+ROWS_ALONE = rt.QuantConfig(granularity="rowwise")
+ROWWISE = rt.Recipe(ROWS_ALONE, rt.QuantConfig("hybrid", "rowwise"), BLOCKS)
+ROWWISE_DW = rt.Recipe(ROWS_ALONE, ROWS_ALONE, rt.QuantConfig("hybrid", "rowwise"))
+SCALES_OF_ROWS = ("rowwise", "rowwise_with_gw_hp", ROWWISE, ROWWISE_DW)
 
 
 @pytest.mark.parametrize(
-    "recipe", ["blockwise", HYBRID, rt.Recipe(BLOCKS, BLOCKS, None), rt.Recipe(None, BLOCKS, BLOCKS), None, "rowwise_with_gw_hp", ROWWISE], ids=str
+    "recipe", ["blockwise", HYBRID, rt.Recipe(BLOCKS, BLOCKS, None), rt.Recipe(None, BLOCKS, BLOCKS), None, *SCALES_OF_ROWS], ids=str
 )
 @pytest.mark.parametrize("kind", ["plain", "codes", "main_grad"])
 def test_experts_train_within_what_8_bits_leave(device, recipe, kind):
-    rowwise = recipe == "rowwise_with_gw_hp" or recipe is ROWWISE
     if kind == "codes" and (recipe is None or (isinstance(recipe, rt.Recipe) and recipe.y is None)):
         pytest.skip("a product of high precision reads no codes")
     x, w = operands(device)
     dy = torch.randn(ROWS, OUT, device=device).bfloat16()
     x.requires_grad_(), w.requires_grad_()
     main_grad = torch.ones(w.shape, device=device) if kind == "main_grad" else None
-    weight = rt.quantize(w, ROWWISE.y if rowwise else BLOCKS, weight=True, transpose=True) if kind == "codes" else w
+    weight = rt.quantize(w, ROWS_ALONE if recipe in SCALES_OF_ROWS else BLOCKS, weight=True, transpose=True) if kind == "codes" else w
     y = rt.fp8_grouped_linear(x, weight, offsets_on(device), recipe, main_grad=main_grad)
     y.backward(dy)
     found = y, x.grad, w.grad if main_grad is None else main_grad - 1
@@ -200,6 +219,22 @@ def test_an_expert_is_an_fp8_linear(device):
             assert torch.equal(found, right)
         else:
             torch.testing.assert_close(found, right, rtol=2e-2, atol=2e-2)
+
+
+def test_with_factors_it_is_that_of_swiglu(device):
+    x, w = operands(device)
+    both, factors = torch.randn(ROWS, 2 * IN, device=device).bfloat16().requires_grad_(), torch.rand(ROWS, device=device, requires_grad=True)
+    w.requires_grad_()
+    dy = torch.randn(ROWS, OUT, device=device).bfloat16()
+    made = rt.fp8_grouped_linear(both, w, offsets_on(device), factors=factors)
+    found = made, *torch.autograd.grad(made, (both, factors, w), dy)
+    apart = rt.fp8_grouped_linear(rt.swiglu(both, probs=factors), w, offsets_on(device))
+    for mine, right in zip(found, (apart, *torch.autograd.grad(apart, (both, factors, w), dy))):
+        assert torch.equal(mine, right)
+    with torch.no_grad():
+        assert torch.equal(rt.fp8_grouped_linear(both, w, offsets_on(device), factors=factors), made)
+    with pytest.raises(ValueError, match="factors, and y and dw do not read the same codes"):
+        rt.fp8_grouped_linear(both, w, offsets_on(device), "rowwise", factors=factors)
 
 
 def test_what_other_groups_hold_changes_nothing(device):
@@ -302,7 +337,7 @@ def test_a_graph_replays_with_other_offsets(on_gpu, device):
     assert torch.equal(out, rt.fp8_grouped_linear(x, w, offsets))
 
 
-@pytest.mark.parametrize("recipe", ["blockwise", "rowwise_with_gw_hp"])
+@pytest.mark.parametrize("recipe", ["blockwise", "rowwise_with_gw_hp", "rowwise"])
 def test_rows_that_are_no_multiple_of_four(on_gpu, device, recipe):
     x, w = operands(device)
     offsets = torch.tensor([0, 10, 30, 31, 32, 317], dtype=torch.int32, device=device)
@@ -339,5 +374,8 @@ def test_what_does_not_go_together_is_named(device, change, says):
         OPS.grouped_gemm_fp8(a.q, b.q, a.scale, b.scale, offsets_on(device), torch.float32, False, "mx")
     with pytest.raises(ValueError, match="make it with transpose=True"):
         rt.grouped_gemm_fp8(a, b, offsets_on(device))
-    with pytest.raises(ValueError, match="dw has granularity='rowwise'; give 'blockwise', whose"):
-        rt.fp8_grouped_linear(x, w, offsets_on(device), "rowwise")
+    with pytest.raises(ValueError, match="dw has granularity='mx'; give 'blockwise' or 'rowwise', whose"):
+        rt.fp8_grouped_linear(x, w, offsets_on(device), rt.Recipe(BLOCKS, BLOCKS, rt.QuantConfig(granularity="mx")))
+    alone = rt.quantize(x, rt.QuantConfig(granularity="rowwise"), transpose=True)  # a scale of all groups
+    with pytest.raises(ValueError, match="scale_a is"):
+        rt.grouped_gemm_fp8(alone, alone, torch.tensor([0, 128, 128, 128, 128, 256], device=device), trans_a=True)

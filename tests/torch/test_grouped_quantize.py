@@ -47,6 +47,23 @@ def test_is_quantize_of_the_padded_rows(device, dtype, granularity, align, trans
         assert (have is None) == (want is None) and (have is None or torch.equal(have, want)), name
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_row_of_the_transpose_has_a_scale_for_each_group(device, dtype):
+    config = rt.QuantConfig(granularity="rowwise")
+    x = torch.randn(ROWS, COLS, device=device).to(dtype)
+    made, padded = rt.grouped_quantize(x, offsets_on(device), config, transpose=True)
+    assert made.scale.shape == (made.shape[0],) and made.scale_t.shape == (5, COLS)
+    for g, (begin, end, first, last) in enumerate(zip(OFFSETS[:-1], OFFSETS[1:], padded.tolist()[:-1], padded.tolist()[1:])):
+        if begin == end:
+            assert (made.scale_t[g] == 1).all()
+            continue
+        right = rt.quantize(x[begin:end], config, transpose=True)
+        assert torch.equal(made.scale_t[g], right.scale_t), g
+        assert torch.equal(bits(made.q_t)[:, first : first + end - begin], bits(right.q_t)), g
+        assert not bits(made.q_t)[:, first + end - begin : last].any()
+    assert not bits(made.q_t)[:, int(padded[-1]) :].any()
+
+
 def test_rows_of_no_group_are_not_looked_at(device):
     config = rt.QuantConfig()
     x = torch.randn(ROWS, COLS, device=device)
@@ -67,13 +84,68 @@ def test_a_product_of_groups_takes_the_padded_offsets(device):
     assert not out[int(padded[-1]) :].any()
 
 
+@pytest.mark.parametrize("granularity", ["1x128", "row"])
 @pytest.mark.parametrize("column", [False, True])
-def test_opcheck_and_compile(device, column):
-    arguments = (torch.randn(40, 24, device=device), torch.tensor([0, 7, 40], device=device), torch.float8_e4m3fn, "1x128", "exact", 128, True, column)
+def test_opcheck_and_compile(device, column, granularity):
+    arguments = (torch.randn(40, 24, device=device), torch.tensor([0, 7, 40], device=device), torch.float8_e4m3fn, granularity, "exact", 128, True, column)
     tests = ("test_schema", "test_autograd_registration", "test_faketensor")  # the rest compares 8-bit floats, for which torch has no allclose
     torch.library.opcheck(torch.ops.ridgeline.grouped_quantize.default, arguments, test_utils=tests)
     compiled = torch.compile(lambda x, at: torch.ops.ridgeline.grouped_quantize(x, at, *arguments[2:])[4] * 2, fullgraph=True, backend="aot_eager", dynamic=True)
     assert compiled(*arguments[:2]).tolist() == [0, 256, 512]
+
+
+def codes_of_groups(x, offsets, of="rows", granularity="1x128", **more):
+    return torch.ops.ridgeline.grouped_codes(x, offsets, torch.float8_e4m3fn, granularity, "exact" if granularity == "1x128" else "floor", of, **more)
+
+
+@pytest.mark.parametrize("of", ["rows", "swiglu", "swiglu_backward"])
+@pytest.mark.parametrize("granularity", ["blockwise", "mx"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_codes_of_rows_where_they_lie_and_of_what_swiglu_makes_of_them(device, dtype, granularity, of):
+    config = rt.QuantConfig(granularity=granularity)
+    x, offsets, probs = torch.randn(ROWS, 2 * COLS, device=device).to(dtype), offsets_on(device), torch.rand(ROWS, device=device)
+    dy = torch.randn(ROWS, COLS, device=device).to(dtype) if of == "swiglu_backward" else None
+    if of == "rows":
+        probs, made = None, x
+    elif of == "swiglu":
+        made = rt.swiglu(x, probs=probs)
+    else:
+        made = torch.ops.ridgeline.activation_backward(dy, x, None, probs, None, "silu", True, 1.702, 7.0, True, False, False)[0]
+    *found, padded = codes_of_groups(x, offsets, of, config.grouping(), dy=dy, probs=probs)
+    right, begins = rt.grouped_quantize(made, offsets, config, transpose=True)
+    made[: OFFSETS[0]], made[OFFSETS[-1] :] = 0, 0
+    along = rt.quantize(made, config)
+    for have, want in zip(found, (along.q, along.scale, right.q_t, right.scale_t)):
+        assert have.dtype == want.dtype and torch.equal(have.view(torch.uint8), want.view(torch.uint8))
+    assert torch.equal(padded, begins)
+
+
+def test_codes_of_groups_compile_and_have_no_gradient(device):
+    x, offsets, dy = torch.randn(40, 24, device=device), torch.tensor([0, 7, 40], device=device), torch.randn(40, 12, device=device)
+    tests = ("test_schema", "test_autograd_registration", "test_faketensor")
+    for more in ((), ("swiglu", None, torch.rand(40, device=device)), ("swiglu_backward", dy, torch.rand(40, device=device))):
+        arguments = (x, offsets, torch.float8_e4m3fn, "1x128", "exact", *more)
+        torch.library.opcheck(torch.ops.ridgeline.grouped_codes.default, arguments, test_utils=tests)
+    with pytest.raises(NotImplementedError, match="grouped_codes: no derivative"):
+        codes_of_groups(x.requires_grad_(), offsets, "swiglu")[1].sum().backward()
+
+
+@pytest.mark.parametrize(
+    "more,says",
+    [
+        ({"of": "silu"}, 'of "silu" is unknown'),
+        ({"granularity": "row"}, 'granularity "row"; use 1x128 or mx'),
+        ({"of": "swiglu_backward"}, 'of "swiglu_backward" without dy'),
+        ({"dy": torch.ones(40, 12)}, 'dy is for of "swiglu_backward" alone'),
+        ({"probs": torch.ones(40)}, "probs of rows that are coded as they are"),
+        ({"of": "swiglu", "probs": torch.ones(39)}, "probs"),
+        ({"of": "swiglu_backward", "dy": torch.ones(40, 24)}, "dy"),
+    ],
+    ids=str,
+)
+def test_codes_of_groups_say_what_is_wrong(more, says):
+    with pytest.raises(ValueError, match=says):
+        codes_of_groups(torch.ones(40, 24), torch.tensor([0, 7, 40]), **more)
 
 
 def test_there_is_no_gradient(device):

@@ -70,6 +70,17 @@ def grouped(x=None, offsets=None, granularity="1x128", align=128, row=True, colu
     return lambda t, at: ops.grouped_quantize(t, at, E4M3, granularity, "exact", align, row, column), given
 
 
+def grouped_codes(x=None, of="rows", granularity="1x128", dy=None, probs=None):
+    given = [torch.ones(6, 8) if x is None else x, torch.tensor([0, 2, 6]), dy, probs]
+    tensors = [t for t in given if t is not None]
+
+    def call(t, at, *others):
+        left = list(others)
+        return ops.grouped_codes(t, at, E4M3, granularity, "exact", of, left.pop(0) if dy is not None else None, left.pop(0) if probs is not None else None)
+
+    return call, tensors
+
+
 def dequantize(q=None, scale=None, granularity="row", out=torch.float32):
     q, scale = torch.ones(6, 8).to(E4M3) if q is None else q, torch.ones(6) if scale is None else scale
     return lambda q, scale: ops.dequantize(q, scale, granularity, out), [q, scale]
@@ -209,7 +220,15 @@ REFUSED = {
     "quantize groups at no multiple": grouped(align=0),
     "quantize groups within a scale": grouped(align=64),
     "quantize groups within a block": grouped(granularity="128x128", align=64, column=False),
-    "quantize groups with scales of columns": grouped(granularity="row"),
+    "quantize groups with scales of columns within a step": grouped(granularity="row", align=64),
+    "codes of groups of an odd width": grouped_codes(ones(6, 7), "swiglu"),
+    "codes of groups by rows": grouped_codes(granularity="row"),
+    "codes of groups of something": grouped_codes(of="gelu"),
+    "codes of groups of gradients without dy": grouped_codes(of="swiglu_backward"),
+    "codes of groups of gradients of another shape": grouped_codes(of="swiglu_backward", dy=ones(6, 8)),
+    "codes of groups of rows with dy": grouped_codes(dy=ones(6, 4)),
+    "codes of groups of rows with probs": grouped_codes(probs=ones(6)),
+    "codes of groups with probs of another length": grouped_codes(of="swiglu", probs=ones(5)),
     "dequantize float32": dequantize(q=ones(6, 8)),
     "dequantize with a scale short": dequantize(scale=ones(5)),
     "dequantize with scales in float16": dequantize(scale=ones(6).half()),

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from . import exchange
 from ._recipe import RecipeLike, describe
-from .grouped import fp8_grouped_linear, recipe_of
+from .grouped import codes_swiglu, fp8_grouped_linear, recipe_of
 from .kept import factor
 from .modules import Linear, _main_grad
 from .ops import autocast, grouped_gemm, swiglu
@@ -57,10 +57,20 @@ class GroupedLinear(torch.nn.Module):
     def forward(self, x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         if x.dim() != 2 or x.shape[1] != self.in_features:
             raise ValueError(f"GroupedLinear: x has shape {tuple(x.shape)}; give rows sorted by experts, [rows, {self.in_features}]")
+        return self._times(x, offsets)
+
+    def _times(self, x: torch.Tensor, offsets: torch.Tensor, factors: torch.Tensor | None = None) -> torch.Tensor:
         main_grad = _main_grad(self.weight)
         if self.recipe is None or in_force(self.recipe) is None:
             return grouped_gemm(x, self.weight, offsets, True, main_grad=main_grad)
-        return fp8_grouped_linear(x, factor(self, self.weight, self.recipe), offsets, self.recipe, main_grad=main_grad)
+        return fp8_grouped_linear(x, factor(self, self.weight, self.recipe), offsets, self.recipe, main_grad=main_grad, factors=factors)
+
+    def _codes_swiglu(self) -> bool:
+        """Whether the layer may be given gate and up and their factors: if it saves codes for its gradient, and its call is ``forward`` alone."""
+        if self.recipe is None or in_force(self.recipe) is None or not (torch.is_grad_enabled() and self.weight.requires_grad):
+            return False
+        hooks = (self._forward_pre_hooks, self._forward_hooks, self._backward_pre_hooks, self._backward_hooks)
+        return type(self) is GroupedLinear and not any(hooks) and codes_swiglu(self.recipe)
 
     def extra_repr(self) -> str:
         words = f"num_experts={self.num_experts}, in_features={self.in_features}, out_features={self.out_features}"
@@ -215,6 +225,8 @@ class MoE(torch.nn.Module):
         return made
 
     def _down(self, both: torch.Tensor, factors: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        if self.down._codes_swiglu():
+            return self.down._times(both, offsets, factors)
         made: torch.Tensor = self.down(swiglu(both, probs=factors), offsets)
         return made
 

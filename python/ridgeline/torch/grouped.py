@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,6 +19,8 @@ _grouped = torch.ops.ridgeline.grouped_gemm.default
 _grouped_add = torch.ops.ridgeline.grouped_gemm_add_.default
 _quantize = torch.ops.ridgeline.quantize.default
 _grouped_quantize = torch.ops.ridgeline.grouped_quantize.default
+_grouped_codes = torch.ops.ridgeline.grouped_codes.default
+_activation_backward = torch.ops.ridgeline.activation_backward.default
 _OP = "grouped_gemm_fp8"
 
 Configs = tuple[QuantConfig | None, QuantConfig | None, QuantConfig | None]  # of y, dx, dw
@@ -55,7 +57,8 @@ def grouped_gemm_fp8(
     offsets   [groups + 1], int32 or int64: rows offsets[g] to offsets[g + 1] are those of group g; the others are 0
     out_dtype bfloat16, float16 or float32; a's by default
     trans_a   the sums over the rows of a [rows, m] and b [rows, n] instead: [groups, m, n]. Both have codes of their transpose with
-              scales by 1x128 or by tensor, and offsets are multiples of 128: ``grouped_quantize(..., transpose=True)`` makes both
+              scales by 1x128, by row (one for each group) or by tensor, and offsets are multiples of 128:
+              ``grouped_quantize(..., transpose=True)`` makes both
     add_to    [groups, m, n]: the sums are added to it, and it is returned
 
     Sums are those of ``gemm_fp8_scaled``, promoted to float32 every 128. There is no gradient:
@@ -65,9 +68,8 @@ def grouped_gemm_fp8(
         raise ValueError(f"{_OP}: trans_a sums over the rows of both; leave trans_b out")
     if add_to is not None and not trans_a:
         raise ValueError(f"{_OP}: add_to without trans_a; only sums over rows are added")
-    if a.grouping not in _SCALINGS or (trans_a and a.grouping == "row"):
-        known = ["1x128", "tensor"] if trans_a else list(_SCALINGS)
-        raise ValueError(f"{_OP}: a has scales by {a.grouping}; here they are by {' or '.join(known)}")
+    if a.grouping not in _SCALINGS:
+        raise ValueError(f"{_OP}: a has scales by {a.grouping}; here they are by {' or '.join(_SCALINGS)}")
     scaling = _SCALINGS[a.grouping]
     _scales(b, "128x128" if scaling == "block" and not trans_a else a.grouping, "b")
     left, scale_a = codes_of(a._parts(), trans_a, "a", "", _OP)
@@ -90,7 +92,7 @@ def _along(x: torch.Tensor, spec: Spec | None) -> Codes | None:
 
 
 def _across(x: torch.Tensor, offsets: torch.Tensor, spec: Spec) -> tuple[Codes, torch.Tensor]:
-    """Codes of the transpose, each group padded to whole blocks of its scales, and where groups begin there."""
+    """Codes of the transpose with scales of each group, padded to whole steps of the sums, and where groups begin there."""
     _, _, q_t, scale_t, padded = _grouped_quantize(x, offsets, spec.dtype, spec.grouping, spec.rule, 128, False, True, _random(spec, x))
     return Codes(q_t, scale_t), padded
 
@@ -110,8 +112,40 @@ def _weight_codes(weight: torch.Tensor, parts: Parts, along: Spec | None, across
     )
 
 
+def _sums(a: Codes, b: Codes, offsets: torch.Tensor, spec: Spec, dtype: torch.dtype, main_grad: torch.Tensor | None) -> torch.Tensor | None:
+    """A gradient of a weight from codes of the transposes; None where it was added to main_grad."""
+    scaling = _SCALINGS[spec.grouping]
+    if main_grad is not None:
+        _product_add(main_grad, a.q, b.q, a.scale, b.scale, offsets, scaling)
+        return None
+    made: torch.Tensor = _product(a.q, b.q, a.scale, b.scale, offsets, dtype, True, scaling)
+    return made
+
+
+class _Both(NamedTuple):
+    """Codes of rows where they lie, of the transpose with groups padded to whole steps of the sums, and where groups begin there."""
+
+    rows: Codes
+    columns: Codes
+    padded: torch.Tensor
+
+
+def _alike(along: Spec | None, across: Spec | None) -> bool:
+    """Whether one read of an operand makes its codes for both of its products."""
+    return along is not None and along == across and along.grouping == "1x128" and not along.stochastic
+
+
+def _both(x: torch.Tensor, offsets: torch.Tensor, spec: Spec, factors: torch.Tensor | None = None) -> _Both:
+    """Of the rows or, with factors, of ``swiglu`` of them, which is not stored."""
+    of = "rows" if factors is None else "swiglu"
+    q, scale, q_t, scale_t, padded = _grouped_codes(x, offsets, spec.dtype, spec.grouping, spec.rule, of, None, factors)
+    return _Both(Codes(q, scale), Codes(q_t, scale_t), padded)
+
+
 class _Experts(torch.autograd.Function):
-    """Saved are what the gradients read: codes where their products are of 8 bits, else the operand."""
+    """Saved are what the gradients read: codes where their products are of 8 bits, else the operand. With factors x is gate and up, and what is
+    multiplied is ``swiglu`` of it, in codes that are alike for both products.
+    """
 
     @staticmethod
     def forward(
@@ -122,13 +156,18 @@ class _Experts(torch.autograd.Function):
         configs: Configs,
         main_grad: torch.Tensor | None,
         recording: bool,
+        factors: torch.Tensor | None,
         *parts: torch.Tensor | None,
     ) -> torch.Tensor:
         # A Function is told what its inputs ask for, and not whether there will be a gradient.
         need_x, need_w = (recording and asked for asked in ctx.needs_input_grad[:2])
         (x_for_y, w_for_y), (_, w_for_dx), (_, x_for_dw) = (products.specs_of(*one) for one in zip(configs, PRODUCTS))
         of_w: Parts = (parts[0], parts[1], parts[2], parts[3])
-        rows = _along(x, x_for_y)
+        both = None
+        if factors is not None or (need_w and _alike(x_for_y, x_for_dw)):
+            assert x_for_y is not None
+            both = _both(x, offsets, x_for_y, factors)
+        rows = both.rows if both is not None else _along(x, x_for_y)
         w_along, w_across = _weight_codes(weight, of_w, w_for_y, w_for_dx if need_x else None)
         if x_for_y is None or rows is None or w_along is None:
             y: torch.Tensor = _grouped(x, weight, offsets, False, True)
@@ -136,39 +175,42 @@ class _Experts(torch.autograd.Function):
             y = _product(rows.q, w_along.q, rows.scale, w_along.scale, offsets, x.dtype, False, _SCALINGS[x_for_y.grouping])
         x_across: tuple[torch.Tensor | None, ...] = (x if need_w else None, None, None)
         if need_w and x_for_dw is not None:
-            columns, padded = _across(x, offsets, x_for_dw)
+            columns, padded = both[1:] if both is not None else _across(x, offsets, x_for_dw)
             x_across = (*columns, padded)
         w_saved = w_across or (weight if need_x else None, None)
         ctx.call = configs, x.dtype, weight.dtype, main_grad
-        ctx.save_for_backward(offsets, *x_across, *w_saved)
+        ctx.save_for_backward(offsets, *x_across, *w_saved, factors, None if factors is None else x)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         (_, for_dx, for_dw), dtype, weight_dtype, main_grad = ctx.call
-        offsets, x, x_scale, padded, w, w_scale = ctx.saved_tensors
+        offsets, x, x_scale, padded, w, w_scale, factors, gate_up = ctx.saved_tensors
         dy = grad.to(dtype).contiguous()
-        dx = dw = None
-        if ctx.needs_input_grad[0]:
-            spec = products.specs_of(for_dx, "dx")[0]
-            rows = _along(dy, spec)
+        dx = dw = dfactors = None
+        need_x, need_w, need_factors = ctx.needs_input_grad[0], ctx.needs_input_grad[1], ctx.needs_input_grad[6]
+        along, across = products.specs_of(for_dx, "dx")[0], products.specs_of(for_dw, "dw")[0]
+        need_h = need_x or need_factors
+        both = _both(dy, offsets, along) if need_h and need_w and along is not None and _alike(along, across) else None
+        if need_h:
+            spec = along
+            rows = both.rows if both is not None else _along(dy, spec)
             if spec is None or rows is None:
                 dx = _grouped(dy, w, offsets)
             else:
                 dx = _product(rows.q, w, rows.scale, w_scale, offsets, dtype, False, _SCALINGS[spec.grouping])
-        if ctx.needs_input_grad[1]:
-            spec = products.specs_of(for_dw, "dw")[0]
+        if need_w:
+            spec = across
             if spec is None and main_grad is None:
                 dw = _grouped(dy, x, offsets, True, False, weight_dtype if weight_dtype == torch.float32 else None)
             elif spec is None:
                 _grouped_add(main_grad, dy, x, offsets)
             else:
-                codes, _ = _across(dy, offsets, spec)
-                if main_grad is None:
-                    dw = _product(codes.q, x, codes.scale, x_scale, padded, weight_dtype, True)
-                else:
-                    _product_add(main_grad, codes.q, x, codes.scale, x_scale, padded)
-        return dx, dw, *[None] * (len(ctx.needs_input_grad) - 2)
+                dw = _sums(both.columns if both is not None else _across(dy, offsets, spec)[0], Codes(x, x_scale), padded, spec, weight_dtype, main_grad)
+        if factors is not None and need_h:
+            made = _activation_backward(dx, gate_up, None, factors, None, "silu", True, 1.702, 7.0, need_x, False, need_factors)
+            dx, dfactors = made[0] if need_x else None, made[2] if need_factors else None
+        return dx, dw, None, None, None, None, dfactors, *[None] * (len(ctx.needs_input_grad) - 7)
 
 
 def _configs_of(given: RecipeLike) -> Configs:
@@ -180,11 +222,10 @@ def _configs_of(given: RecipeLike) -> Configs:
     else:
         configs = config, config, config
     for name, product in zip(PRODUCTS, configs):
-        known = ("blockwise",) if name == "dw" else ("blockwise", "rowwise")
-        if product is not None and product.granularity not in known:
+        if product is not None and product.granularity not in ("blockwise", "rowwise"):
             raise ValueError(
-                f"fp8_grouped_linear: {name} has granularity={product.granularity!r}; give {' or '.join(map(repr, known))}, whose scales are of "
-                "one expert each, or None for a product of high precision"
+                f"fp8_grouped_linear: {name} has granularity={product.granularity!r}; give 'blockwise' or 'rowwise', whose scales are of one "
+                "expert each, or None for a product of high precision"
             )
     return configs
 
@@ -194,6 +235,11 @@ def recipe_of(given: RecipeLike) -> Recipe:
     return Recipe(*_configs_of(given))
 
 
+def codes_swiglu(recipe: Recipe) -> bool:
+    """Whether what is multiplied has the same codes in both of its products, so that they can be made where a SwiGLU is."""
+    return _alike(products.specs_of(recipe.y, "y")[0], products.specs_of(recipe.dw, "dw")[1])
+
+
 def fp8_grouped_linear(
     x: torch.Tensor,
     weight: torch.Tensor,
@@ -201,6 +247,7 @@ def fp8_grouped_linear(
     recipe: RecipeLike = "blockwise",
     *,
     main_grad: torch.Tensor | None = None,
+    factors: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """y[r] = weight[g] x[r] for the rows r of each expert g, in 8-bit floats, and both gradients the same way.
 
@@ -208,17 +255,23 @@ def fp8_grouped_linear(
     weight     [experts, out, in], or a QuantizedTensor of it: ``quantize(weight, config, weight=True, transpose=True)``
     offsets    [experts + 1], int32 or int64: rows offsets[g] to offsets[g + 1] are those of expert g; the others are 0, and so is their
                gradient
-    recipe     a name, QuantConfig or Recipe whose products have granularity "blockwise" or are None (``grouped_gemm``); y and dx may be
-               "rowwise" ("rowwise_with_gw_hp")
+    recipe     a name, QuantConfig or Recipe whose products have granularity "blockwise" or "rowwise" or are None (``grouped_gemm``)
     main_grad  [experts, out, in], float32: the gradient of weight is added to it, and weight.grad stays as it is
 
+    factors    [rows], float32: x is gate and up side by side [rows, 2 in], and ``swiglu(x, probs=factors)`` is multiplied, which is coded as it is
+               made and not stored. For recipes whose y and dw read the same codes of it, by 1x128 and to nearest ("blockwise")
+
     x and dy are quantised along their columns for y and dx, by 1x128 or by row, and along the rows of each expert, padded to multiples of
-    128, for dw (``grouped_quantize``). Second derivatives of 8-bit products are refused.
+    128, for dw, by 1x128 or a column of the expert's rows (``grouped_quantize``). Second derivatives of 8-bit products are refused.
     """
     x = autocast(x)
     weight = autocast(weight)
     parts: Parts = weight._parts() if isinstance(weight, QuantizedTensor) else (None, None, None, None)
     configs = _configs_of(recipe)
+    if factors is not None and not codes_swiglu(Recipe(*configs)):
+        raise ValueError(
+            "fp8_grouped_linear: factors, and y and dw do not read the same codes by 1x128; use 'blockwise', or give swiglu(x, probs=factors) as x"
+        )
     if isinstance(weight, QuantizedTensor):
         for config in configs[:2]:
             if config is not None:
@@ -227,5 +280,6 @@ def fp8_grouped_linear(
     blocks = any(config is not None and config.granularity == "blockwise" for config in configs)
     if x.is_cuda and rows % 4 != 0 and blocks:  # their scales of a step of the sum start on 16 bytes there
         x = torch.nn.functional.pad(x, (0, 0, 0, -rows % 4))
-    made: torch.Tensor = _Experts.apply(x, weight, offsets, configs, main_grad, torch.is_grad_enabled(), *parts)  # type: ignore[no-untyped-call]
+        factors = None if factors is None else torch.nn.functional.pad(factors, (0, -rows % 4))
+    made: torch.Tensor = _Experts.apply(x, weight, offsets, configs, main_grad, torch.is_grad_enabled(), factors, *parts)  # type: ignore[no-untyped-call]
     return made if made.shape[0] == rows else made[:rows]

@@ -367,8 +367,9 @@ def grouped_quantize(
 
     x          [rows, cols], float32, bfloat16 or float16
     offsets    [groups + 1], int32 or int64: rows offsets[g] to offsets[g + 1] are those of group g; the others are left out
-    align      16, 32, 64 or 128; with transpose no less than the rows that share a scale (blockwise 128, mx 32)
-    transpose  also of the transpose, whose scales along the rows are of one group each; not with granularity "rowwise"
+    align      16, 32, 64 or 128; with transpose 128, but 32 and up with granularity "mx" and any with "tensorwise"
+    transpose  also of the transpose, whose scales along the rows are of one group each: with granularity "rowwise" one for a row of it and
+               a group, [groups, cols]
     seed       as ``quantize``'s
 
     Returns the codes, of a matrix [(rows + groups * (align - 1)) // align * align, cols], and its offsets, of the kind of ``offsets``.

@@ -26,15 +26,12 @@
 // alpha, limit   Scalars of the call, of clamped_silu alone.
 #pragma once
 
-#include <cstdint>
-
+#include "ridge/activation_function.h"
 #include "ridge/result.h"
 #include "ridge/stream.h"
 #include "ridge/tensor.h"
 
 namespace ridge {
-
-enum class ActivationFunction : std::uint8_t { kSilu, kGelu, kGeluTanh, kRelu, kRelu2, kClampedSilu };
 
 struct ActivationArgs {
   TensorView x;

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "ops/activation/activation.h"
-#include "ops/activation/simd/pieces.h"
+#include "ops/gating/simd/pieces.h"
 #include "ops/row_of_matrix.h"
 
 namespace ridge::ops::activation {

@@ -6,6 +6,7 @@
 #include "ops/activation/activation.h"
 #include "ops/row_device_check.h"
 // clang-format off
+#include "ops/gating/definition.cuh"
 #include "ops/activation/row_model.cuh"
 // clang-format on
 

@@ -4,9 +4,10 @@
 // only others are looked at in full.
 //
 // A copy has rows x cols elements of its own: of the transposed one, its rows are the columns of y. Groups are numbered
-// as their scales lie, those of a part of a copy from the part's start. Behind check_numbers.cuh, row_numbers.cuh,
-// row_operands.cuh, right_codes.cuh, the model, and RIDGE_ROW_MODEL, its type. Every parameter is 8 bytes, a Matrix or
-// a struct of 8 bytes each.
+// as their scales lie, those of a part of a copy from the part's start. A model may say of which segment of the rows of
+// y a row is (segment_of), 32 of them of one: with kRow those of the transpose have scales for each. Behind
+// check_numbers.cuh, row_numbers.cuh, row_operands.cuh, right_codes.cuh, the model, and RIDGE_ROW_MODEL, its type.
+// Every parameter is 8 bytes, a Matrix or a struct of 8 bytes each.
 namespace ridge::code_check {
 
 using namespace ridge::ops::right_codes;
@@ -25,6 +26,15 @@ struct Source {
   }
 };
 
+template <class Model>
+__device__ i64 segment_of(const Model& model, const Operands& operands, i64 row) {
+  if constexpr (requires { model.segment_of(Row<Number>{operands, {0, 1}, row}); }) {
+    return model.segment_of(Row<Number>{operands, {0, 1}, row});
+  } else {
+    return 0;
+  }
+}
+
 __device__ inline Magnitude larger(const Magnitude& a, const Magnitude& b) {
   return {max(a.low, b.low), max(a.high, b.high)};
 }
@@ -37,10 +47,12 @@ __device__ inline void raise(Magnitude* at, const Magnitude& to) {
 }
 
 // Of the groups of a part of y, for the copy as it is and for the transposed one; either array may be null, and holds
-// zeros. A block takes 32 x 32 elements: a group never ends within its rows or columns.
+// zeros. A block takes 32 x 32 elements: a group never ends within its rows or columns. Segments that are not within
+// these count for no column.
 template <class Model>
 __device__ void largest_magnitudes(const Model& model, const Operands& x, i64 row0, i64 row_end, i64 col0, i64 col_end,
-                                   i64 granularity, Magnitude* as_is, Magnitude* transposed) {
+                                   i64 segment0, i64 segment_end, i64 granularity, Magnitude* as_is,
+                                   Magnitude* transposed) {
   const Source<Model> y{model, x};
   __shared__ Magnitude columns[32];
   const i64 rows = row_end - row0, cols = col_end - col0, across = (cols + 31) / 32;
@@ -60,8 +72,10 @@ __device__ void largest_magnitudes(const Model& model, const Operands& x, i64 ro
   if (transposed == nullptr) return;
   raise(&columns[threadIdx.x % 32], largest);
   __syncthreads();
+  const i64 segment = segment_of(model, x, row0 + first_row);
+  if (segment_end != 0 && (segment < segment0 || segment >= segment_end)) return;
   if (threadIdx.x < 32 && col < cols) {
-    raise(&transposed[group_of(granularity, cols, rows, col, first_row)], columns[threadIdx.x]);
+    raise(&transposed[group_of(granularity, cols, rows, col, first_row, segment - segment0)], columns[threadIdx.x]);
   }
 }
 
@@ -96,6 +110,7 @@ __device__ void judge_codes(const Model& model, const Operands& x, const Matrix&
     }
   }
   __syncthreads();
+  const i64 segment = q_t.data != nullptr ? segment_of(model, x, row0) : 0;
   double squares = 0, count = 0;
   const auto judge = [&](const Number& value, u8 code, const Magnitude& group, i64 row) {
     const Interval scale = scales_of(interval_of(group), d);
@@ -121,7 +136,7 @@ __device__ void judge_codes(const Model& model, const Operands& x, const Matrix&
       judge(value, q.data[row * q.pitch + col], as_is[group_of(d.granularity, rows, cols, row, col)], row);
     }
     if (q_t.data != nullptr) {
-      judge(value, codes_t[lane][row - row0], transposed[group_of(d.granularity, cols, rows, col, row)], col);
+      judge(value, codes_t[lane][row - row0], transposed[group_of(d.granularity, cols, rows, col, row, segment)], col);
     }
   }
   add_to(result, squares, count);
@@ -144,7 +159,8 @@ __device__ void reference_codes(const Model& model, const Operands& x, i64 trans
   for (i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x; i < count * cols;
        i += static_cast<i64>(gridDim.x) * blockDim.x) {
     const i64 row = first + i / cols, col = i % cols;
-    const Magnitude group = groups[group_of(d.granularity, part_rows, cols, row - part, col)];
+    const i64 segment = transposed != 0 ? segment_of(model, x, col) : 0;
+    const Magnitude group = groups[group_of(d.granularity, part_rows, cols, row - part, col, segment)];
     const Number one = transposed != 0 ? y(col, row) : y(row, col);
     store(right_code(one, scales_of(interval_of(group), d), d), i, value, allowed, variance);
   }
@@ -229,9 +245,10 @@ extern "C" __global__ void codes_shifts(const double* allowed, i64 count, i64 st
 // A block of a multiprocessor will do: left to itself the compiler keeps to 64 registers, and spills.
 extern "C" __global__ void __launch_bounds__(256, 1)
     codes_amax(RIDGE_ROW_PARAMETER RIDGE_ROW_MODEL model, RIDGE_ROW_PARAMETER ridge::row_check::Operands x, i64 row0,
-               i64 row_end, i64 col0, i64 col_end, i64 granularity, ridge::ops::right_codes::Magnitude* as_is,
-               ridge::ops::right_codes::Magnitude* transposed) {
-  ridge::code_check::largest_magnitudes(model, x, row0, row_end, col0, col_end, granularity, as_is, transposed);
+               i64 row_end, i64 col0, i64 col_end, i64 segment0, i64 segment_end, i64 granularity,
+               ridge::ops::right_codes::Magnitude* as_is, ridge::ops::right_codes::Magnitude* transposed) {
+  ridge::code_check::largest_magnitudes(model, x, row0, row_end, col0, col_end, segment0, segment_end, granularity,
+                                        as_is, transposed);
 }
 extern "C" __global__ void __launch_bounds__(256, 1)
     codes_largest(RIDGE_ROW_PARAMETER RIDGE_ROW_MODEL model, RIDGE_ROW_PARAMETER ridge::row_check::Operands x,

@@ -15,19 +15,32 @@ struct Sizes {
 
 TensorView scalar(const float* value) { return TensorView::contiguous(const_cast<float*>(value), DType::kF32, {1}); }
 
+// Of a copy.
+Sizes sizes_of(std::int64_t rows, std::int64_t cols, std::int64_t plain_rows, bool transposed) {
+  if (transposed) return {cols, rows};
+  return {plain_rows < 0 ? rows : plain_rows, cols};
+}
+Sizes sizes_of(const Coding& c, bool transposed) { return sizes_of(c.rows, c.cols, c.plain_rows, transposed); }
+
+std::vector<std::int64_t> scale_shape_of(Granularity granularity, std::int64_t segments, const Sizes& copy,
+                                         bool transposed) {
+  if (segments != 0 && transposed && granularity == Granularity::kRow) return {segments, copy.rows};
+  return scale_shape(granularity, copy.rows, copy.cols);
+}
+
 Status check_copy(std::string_view op, const Views& views, const TensorView& x, std::string_view x_name,
                   bool transposed, DType format) {
   const char* const name = transposed ? "q_t" : "q";
   const char* const scale_name = transposed ? "scale_t" : "scale";
   const TensorView &q = transposed ? views.q_t : views.q, &scale = transposed ? views.scale_t : views.scale;
-  const Sizes sizes = transposed ? Sizes{x.shape[1], x.shape[0]} : Sizes{x.shape[0], x.shape[1]};
+  const Sizes sizes = sizes_of(x.shape[0], x.shape[1], views.plain_rows, transposed);
   const std::int64_t shape[] = {sizes.rows, sizes.cols};
   RIDGE_CHECK_OK(check_shape(op, name, q, format, shape, [&] {
     return fmt::format("{} is {}{}", x_name, x.describe(),
                        transposed ? "; q_t is its transpose, in the format of q" : "");
   }));
   RIDGE_CHECK_OK(check_layout(op, name, q, 2, "give a row-major matrix"));
-  const std::vector<std::int64_t> scales = scale_shape(views.granularity, sizes.rows, sizes.cols);
+  const std::vector<std::int64_t> scales = scale_shape_of(views.granularity, views.segments, sizes, transposed);
   RIDGE_CHECK_OK(check_shape(op, scale_name, scale, scale_dtype(views.granularity), scales, [&] {
     return fmt::format("the layout of {} scales is in ridge/scaling.h", to_string(views.granularity));
   }));
@@ -67,9 +80,22 @@ Coding coding_of(const Problem& problem, std::size_t first, std::int64_t rows, s
                 at(kAmax) == 1};
 }
 
+std::vector<std::int64_t> scale_shape_of(const Coding& c, bool transposed) {
+  return scale_shape_of(c.granularity, c.segments, sizes_of(c, transposed), transposed);
+}
+
+Coding copy_alone(const Coding& both, bool transposed) {
+  Coding one = both;
+  one.copies = transposed ? kTransposed : kAsIs;
+  if (!transposed) one.rows = sizes_of(both, false).rows, one.behind = 2;
+  one.plain_rows = -1;
+  return one;
+}
+
 std::vector<Copy> copies_of(const Problem& problem, const Coding& coding) {
   std::vector<Copy> copies;
-  std::size_t next = problem.operands.size() - (coding.given ? 1 : 0) - (coding.copies == kBoth ? 4 : 2);
+  std::size_t next =
+      problem.operands.size() - coding.behind - (coding.given ? 1 : 0) - (coding.copies == kBoth ? 4 : 2);
   for (const bool transposed : {false, true}) {
     if (coding.copies == (transposed ? kAsIs : kTransposed)) continue;
     copies.push_back({transposed, next});
@@ -129,10 +155,10 @@ Status add_operands(Problem& problem, const Coding& c, std::vector<OperandSpec> 
   for (OperandSpec& output : other_outputs) problem.operands.push_back(std::move(output));
   for (const bool transposed : {false, true}) {
     if (c.copies == (transposed ? kAsIs : kTransposed)) continue;
-    const std::int64_t rows = transposed ? c.cols : c.rows, cols = transposed ? c.rows : c.cols;
-    problem.operands.push_back({transposed ? "q_t" : "q", c.format, {rows, cols}, true, false});
-    problem.operands.push_back({transposed ? "scale_t" : "scale", scale_dtype(c.granularity),
-                                scale_shape(c.granularity, rows, cols), true, false});
+    const Sizes sizes = sizes_of(c, transposed);
+    problem.operands.push_back({transposed ? "q_t" : "q", c.format, {sizes.rows, sizes.cols}, true, false});
+    problem.operands.push_back(
+        {transposed ? "scale_t" : "scale", scale_dtype(c.granularity), scale_shape_of(c, transposed), true, false});
   }
   if (c.given) problem.operands.push_back({"found", DType::kF32, {1}, true, false});
   return ok_status();

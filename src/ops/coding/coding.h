@@ -3,7 +3,9 @@
 //
 // A coded matrix y [rows, cols] has, as far as they are wanted, the outputs q and scale, and of its transpose q_t and
 // scale_t (ridge/scaling.h); `random` and `amax` are inputs and `found` is an output where the case says so. What y is
-// made of, its operator says.
+// made of, its operator says. Where it says that the rows of y are of several segments, a row of the transpose has a
+// scale for each of them with kRow: scale_t is [segments, cols]. Where it says that q has other rows than y, that
+// is the copy of another matrix, with the columns of y.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +34,15 @@ struct Coding {
   ScaleRule rule = ScaleRule::kExact;
   Copies copies = kAsIs;
   bool stochastic = false;
-  bool given = false;  // the largest magnitude: operands `amax` and `found`
+  bool given = false;            // the largest magnitude: operands `amax` and `found`
+  std::int64_t segments = 0;     // of the rows of y; 0: nobody says
+  std::int64_t plain_rows = -1;  // of q; -1: those of y
+  std::size_t behind = 0;        // operands behind those of the copies
 };
+// One copy of both as if it was the only one.
+Coding copy_alone(const Coding& coding, bool transposed);
+// Of the scales of y, or of its transpose.
+std::vector<std::int64_t> scale_shape_of(const Coding& coding, bool transposed);
 // `first`: where these parameters begin.
 Coding coding_of(const Problem& problem, std::size_t first, std::int64_t rows, std::int64_t cols);
 
@@ -61,6 +70,7 @@ struct Views {
   const std::uint64_t* random = nullptr;
   const float* amax = nullptr;
   float* found = nullptr;
+  std::int64_t segments = 0, plain_rows = -1;  // Coding's
 };
 template <class Args>
 Views views_of(const Args& args) {

@@ -27,34 +27,37 @@ std::uint32_t blocks(std::int64_t count) {
 }
 Argument number(std::int64_t value) { return CheckLaunch::number(value); }
 
-// Groups of a copy of rows x cols.
-std::int64_t group_count(const Coding& c, std::int64_t rows, std::int64_t cols) {
+// Groups of a copy of which y has rows x cols.
+std::int64_t group_count(Coding c, bool transposed, std::int64_t rows, std::int64_t cols) {
+  c.rows = rows, c.cols = cols;
   std::int64_t count = 1;
-  for (const std::int64_t extent : scale_shape(c.granularity, rows, cols)) count *= extent;
+  for (const std::int64_t extent : scale_shape_of(c, transposed)) count *= extent;
   return count;
 }
+std::int64_t group_count(const Coding& c, bool transposed) { return group_count(c, transposed, c.rows, c.cols); }
 
-// A part of y; groups are those of this part.
+// A part of y; groups are those of this part, and of these segments of the rows.
 struct Part {
   std::int64_t row0 = 0, row_end = 0, col0 = 0, col_end = 0;
+  std::int64_t segment0 = 0, segments = 0;
 };
 // The same part named by rows and columns of a copy.
 Part part_of(bool transposed, Part copy) {
-  return transposed ? Part{copy.col0, copy.col_end, copy.row0, copy.row_end} : copy;
+  return transposed ? Part{copy.col0, copy.col_end, copy.row0, copy.row_end, copy.segment0, copy.segments} : copy;
 }
 
 // The part of a copy whose groups decide about rows first .. first + count of its codes.
 Part groups_of_codes(const Coding& c, std::int64_t rows, std::int64_t cols, std::int64_t first, std::int64_t count) {
   if (c.granularity == Granularity::kTensor) return {0, rows, 0, cols};
-  if (c.granularity != Granularity::kBlock) return {first, first + count, 0, cols};
+  if (c.granularity != Granularity::kBlock) return {first, first + count, 0, cols, 0, c.segments};
   return {first / kScaleBlock * kScaleBlock, std::min(rows, ceil_div(first + count, kScaleBlock) * kScaleBlock), 0,
           cols};
 }
 // The same for rows of its scales, as device_matrix folds them: a vector is one row.
 Part groups_of_scales(const Coding& c, std::int64_t rows, std::int64_t cols, std::int64_t first, std::int64_t count) {
   switch (c.granularity) {
-    case Granularity::kTensor:
-    case Granularity::kRow: return {0, rows, 0, cols};
+    case Granularity::kTensor: return {0, rows, 0, cols};
+    case Granularity::kRow: return {0, rows, 0, cols, first, count};  // of segments, a row of scales for each
     case Granularity::kBlock: return {first * kScaleBlock, std::min(rows, (first + count) * kScaleBlock), 0, cols};
     case Granularity::kVector: return {0, rows, first * kScaleBlock, std::min(cols, (first + count) * kScaleBlock)};
     case Granularity::kMx: return {0, rows, first * kMxBlock, std::min(cols, (first + count) * kMxBlock)};
@@ -100,15 +103,18 @@ class Launches {
     const std::int64_t rows = part.row_end - part.row0, cols = part.col_end - part.col0;
     for (const bool turned : {false, true}) {
       void* const groups = turned ? transposed : as_is;
-      const std::int64_t count = turned ? group_count(c_, cols, rows) : group_count(c_, rows, cols);
+      Coding c = c_;
+      if (c.segments != 0) c.segments = part.segments;
+      const std::int64_t count = group_count(c, turned, rows, cols);
       if (groups == nullptr || count == 0) continue;
       add("codes_clear", blocks(count), 256, {CheckLaunch::pointer(groups), number(count)});
     }
     if (rows == 0 || cols == 0) return;
-    add_with_model("codes_amax", static_cast<std::uint32_t>(ceil_div(rows, 32) * ceil_div(cols, 32)),
-                   {number(part.row0), number(part.row_end), number(part.col0), number(part.col_end),
-                    number(static_cast<std::int64_t>(c_.granularity)), CheckLaunch::pointer(as_is),
-                    CheckLaunch::pointer(transposed)});
+    add_with_model(
+        "codes_amax", static_cast<std::uint32_t>(ceil_div(rows, 32) * ceil_div(cols, 32)),
+        {number(part.row0), number(part.row_end), number(part.col0), number(part.col_end), number(part.segment0),
+         number(part.segment0 + part.segments), number(static_cast<std::int64_t>(c_.granularity)),
+         CheckLaunch::pointer(as_is), CheckLaunch::pointer(transposed)});
   }
   // A scale that is made of a given largest magnitude: over that of y, unless it is 0. A tensor is one group.
   void take_given(void* groups) {
@@ -182,8 +188,7 @@ class Launches {
 
 // Groups of both copies, one after the other, and the largest magnitude of y.
 std::size_t scratch_bytes(const Coding& c) {
-  return sizeof(Magnitude) *
-         static_cast<std::size_t>(group_count(c, c.rows, c.cols) + group_count(c, c.cols, c.rows) + 1);
+  return sizeof(Magnitude) * static_cast<std::size_t>(group_count(c, false) + group_count(c, true) + 1);
 }
 
 void project(const DeviceCheck::ProjectionRequest& request, void* scratch, const Coding& c, Launches& launches) {
@@ -192,12 +197,12 @@ void project(const DeviceCheck::ProjectionRequest& request, void* scratch, const
   void* groups[2] = {};
   DeviceMatrix codes[2];
   for (const Copy& copy : copies) {
-    groups[copy.transposed] = words + (copy.transposed ? group_count(c, c.rows, c.cols) : 0);
+    groups[copy.transposed] = words + (copy.transposed ? group_count(c, false) : 0);
     codes[copy.transposed] = device_matrix(request.operands[copy.q]);
   }
-  launches.find_groups({0, c.rows, 0, c.cols}, groups[0], groups[1]);
+  launches.find_groups({0, c.rows, 0, c.cols, 0, c.segments}, groups[0], groups[1]);
   if (c.given) {
-    Magnitude* const largest = words + group_count(c, c.rows, c.cols) + group_count(c, c.cols, c.rows);
+    Magnitude* const largest = words + group_count(c, false) + group_count(c, true);
     launches.find_largest(largest);
     launches.judge_found(largest, request.result);
   }
@@ -230,15 +235,21 @@ void write_reference(const DeviceCheck::ReferenceRequest& request, const Coding&
 
 // `given`: bits of what the scale of the tensor is made of, where it is not 0.
 void append_copy(std::span<const rows::Number> y, const Coding& c, bool transposed, std::uint32_t given,
-                 std::vector<ReferenceOutput>& outputs) {
+                 std::span<const std::int64_t> segment_ends, std::vector<ReferenceOutput>& outputs) {
   const right_codes::Definition d = definition_of(c);
   const std::int64_t rows = transposed ? c.cols : c.rows, cols = transposed ? c.rows : c.cols;
-  std::vector<Magnitude> groups(static_cast<std::size_t>(group_count(c, rows, cols)), Magnitude{0, 0});
+  std::vector<Magnitude> groups(static_cast<std::size_t>(group_count(c, transposed)), Magnitude{0, 0});
+  const auto group_at = [&](std::int64_t row, std::int64_t col) {
+    if (!transposed || segment_ends.empty() || c.granularity != Granularity::kRow) {
+      return scale_index(c.granularity, rows, cols, row, col);
+    }
+    return (std::ranges::upper_bound(segment_ends, col) - segment_ends.begin()) * rows + row;
+  };
   const auto each = [&](auto&& take) {
     for (std::int64_t row = 0; row < rows; ++row) {
       for (std::int64_t col = 0; col < cols; ++col) {
         take(y[static_cast<std::size_t>(transposed ? col * rows + row : row * cols + col)],
-             groups[static_cast<std::size_t>(scale_index(c.granularity, rows, cols, row, col))]);
+             groups[static_cast<std::size_t>(group_at(row, col))]);
       }
     }
   };
@@ -274,10 +285,13 @@ ReferenceOutput largest_of(std::span<const rows::Number> y) {
 }  // namespace
 
 Result<std::vector<ReferenceOutput>> reference_of(const Problem& problem, std::span<const TensorView> operands,
-                                                  const Coding& coding, std::span<const rows::Number> y) {
+                                                  const Coding& coding, std::span<const rows::Number> y,
+                                                  std::span<const std::int64_t> segment_ends) {
   RIDGE_TRY(given, given_amax(problem, operands, coding));
   std::vector<ReferenceOutput> outputs;
-  for (const Copy& copy : copies_of(problem, coding)) append_copy(y, coding, copy.transposed, given, outputs);
+  for (const Copy& copy : copies_of(problem, coding)) {
+    append_copy(y, coding, copy.transposed, given, segment_ends, outputs);
+  }
   if (coding.given) outputs.push_back(largest_of(y));
   return outputs;
 }
@@ -287,12 +301,15 @@ std::shared_ptr<const DeviceCheck> device_check_of(std::initializer_list<std::st
                                                    std::shared_ptr<const DeviceCheck> others,
                                                    std::vector<std::string> saved) {
   auto check = std::make_shared<DeviceCheck>();
-  check->source = others != nullptr ? others->source + "\n#undef RIDGE_ROW_MODEL\n"
-                                    : check_source({"ops/row_numbers.cuh", "ops/row_operands.cuh"});
-  check->source += source_of("ops/coding/right_codes.cuh");
-  for (const std::string_view file : files) check->source += source_of(file);
-  check->source += fmt::format("\n#define RIDGE_ROW_MODEL ridge::ops::{}\n", type);
-  check->source += source_of("ops/coding/code_check.cu");
+  check->source = others != nullptr ? others->source : check_source({"ops/row_numbers.cuh", "ops/row_operands.cuh"});
+  std::string own(source_of("ops/coding/right_codes.cuh"));
+  for (const std::string_view file : files) own += source_of(file);
+  own += fmt::format("\n#define RIDGE_ROW_MODEL ridge::ops::{}\n", type);
+  own += source_of("ops/coding/code_check.cu");
+  if (!check->source.ends_with(own)) {  // as it does where the others are codes by the same model
+    if (others != nullptr) check->source += "\n#undef RIDGE_ROW_MODEL\n";
+    check->source += own;
+  }
   const auto launches_of = [coding_of, model, saved](const auto& request, const Coding& coding) {
     Problem read = request.problem;
     for (OperandSpec& operand : read.operands) {

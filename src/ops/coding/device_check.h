@@ -25,9 +25,10 @@
 
 namespace ridge::ops::coding {
 
-// The outputs from y [rows, cols] in row-major order; given_amax() may refuse.
+// The outputs from y [rows, cols] in row-major order; given_amax() may refuse. `segment_ends`: PanelSource's.
 Result<std::vector<ReferenceOutput>> reference_of(const Problem& problem, std::span<const TensorView> operands,
-                                                  const Coding& coding, std::span<const rows::Number> y);
+                                                  const Coding& coding, std::span<const rows::Number> y,
+                                                  std::span<const std::int64_t> segment_ends = {});
 
 // y by its model, row by row, each of so many columns.
 template <class Definition>

@@ -59,4 +59,43 @@ __device__ __forceinline__ void load_eight(const StoredMatrix& x, bool aligned, 
   }
 }
 
+// Rows of q that those of a tile are: from `first` on, and none from `end` on.
+struct Lines {
+  i64 first, end;
+};
+
+// Eight columns of a matrix of two halves side by side that are made of the columns of one: from `col` on, and from
+// number `turn` on `half` further left.
+struct Under {
+  i64 col;
+  u32 turn;
+};
+__device__ __forceinline__ Under under_halves(i64 col, i64 half) {
+  if (col + kSide <= half) return {col, kSide};
+  return col < half ? Under{col, static_cast<u32>(half - col)} : Under{col - half, 0};
+}
+// load_eight() of them, from a matrix of `half` columns.
+template <Element kType>
+__device__ __forceinline__ void load_under(const StoredMatrix& from, bool aligned, i64 rows, i64 half, i64 row,
+                                           const Under& under, typename Packed<kType>::Row& words) {
+  using Pack = Packed<kType>;
+  if (under.turn == 0 || under.turn == kSide) {
+    return load_eight<kType>(from, aligned && under.col % kSide == 0, rows, half, row, under.col, words);
+  }
+#pragma unroll
+  for (u32 w = 0; w < Pack::kWords; ++w) words[w] = 0;
+  if (row >= rows) return;
+  const i64 first = row * from.stride + under.col;
+#pragma unroll
+  for (u32 j = 0; j < kSide; ++j) {
+    const i64 back = j < under.turn ? 0 : half;
+    if (under.col + j - back >= half) continue;
+    if constexpr (Pack::kWide) {
+      words[j] = static_cast<const u32*>(from.data)[first + j - back];
+    } else {
+      words[j / 2] |= static_cast<u32>(static_cast<const u16*>(from.data)[first + j - back]) << (j % 2 * 16);
+    }
+  }
+}
+
 }  // namespace ridge::cuda

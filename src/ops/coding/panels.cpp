@@ -133,8 +133,15 @@ class Writer {
     if (s_.granularity == Granularity::kTensor) {
       return write_alike(rows, first, choose_scale(amax_of_tensor, s_), codes);
     }
+    const std::int64_t whole[] = {cols_};
+    const std::span<const std::int64_t> ends =
+        transposed_ && s_.segments != 0 ? source_.segment_ends() : std::span<const std::int64_t>(whole);
     for (std::int64_t row = 0; row < rows.count; ++row) {
-      write_group({rows.at(row), 0, 1}, first + row, 0, cols_, codes);
+      std::int64_t begin = 0, segment = 0;
+      for (const std::int64_t end : ends) {
+        write_group({rows.at(row) + begin, 0, 1}, first + row, begin, end - begin, codes, segment++);
+        begin = end;
+      }
     }
   }
 
@@ -156,12 +163,13 @@ class Writer {
   }
 
  private:
-  // `cols` elements of some rows that share a scale: the largest magnitude, then the codes.
-  void write_group(const Panel& rows, std::int64_t row, std::int64_t col, std::int64_t cols, float* codes) const {
+  // `cols` elements of some rows that share a scale: the largest magnitude, then the codes. `segment`: of whole rows.
+  void write_group(const Panel& rows, std::int64_t row, std::int64_t col, std::int64_t cols, float* codes,
+                   std::int64_t segment = 0) const {
     std::uint32_t amax = 0;
     for (std::int64_t r = 0; r < rows.count; ++r) amax = largest(rows.at(r), cols, amax);
     const Scale scale = choose_scale(amax, s_);
-    store_scale(row, col, scale.value);
+    store_scale(row, col, segment, scale.value);
     for (std::int64_t r = 0; r < rows.count; ++r) {
       scaled(rows.at(r), cols, scale, format_of(s_.format).most, codes);
       encode(row + r, col, cols, codes);
@@ -211,8 +219,8 @@ class Writer {
     return {out, cols_, count};
   }
 
-  void store_scale(std::int64_t row, std::int64_t col, float value) const {
-    std::int64_t offset = row;
+  void store_scale(std::int64_t row, std::int64_t col, std::int64_t segment, float value) const {
+    std::int64_t offset = segment * scale_.stride[0] + row;
     if (s_.granularity == Granularity::kBlock) {
       offset = row / kScaleBlock * scale_.stride[0] + col / kScaleBlock;
     } else if (s_.granularity != Granularity::kRow) {

@@ -26,6 +26,9 @@ class PanelSource {
   // Where a row lies, if it does in fp32, the next one `stride` behind it; null: read() has to make it.
   [[nodiscard]] virtual const float* in_place(std::int64_t) const { return nullptr; }
   [[nodiscard]] virtual std::int64_t stride() const { return 0; }
+  // Where the segments of the rows end, as many as Coding::segments, the last one behind all rows; empty: there are
+  // none.
+  [[nodiscard]] virtual std::span<const std::int64_t> segment_ends() const { return {}; }
 };
 
 // All outputs of a call. Results do not depend on the number of threads.

@@ -151,10 +151,10 @@ RIDGE_ROWS Stored right_largest(const Interval& amax, const Format& f32) {
   return {amax.low + half, allowed, half * half, allowed};
 }
 
-// Which group an element (row, col) of rows x cols belongs to, as their scales lie.
-RIDGE_ROWS i64 group_of(i64 granularity, i64 rows, i64 cols, i64 row, i64 col) {
+// Which group an element (row, col) of rows x cols belongs to, as their scales lie; `segment`: of its row (ops/coding).
+RIDGE_ROWS i64 group_of(i64 granularity, i64 rows, i64 cols, i64 row, i64 col, i64 segment = 0) {
   switch (granularity) {
-    case 1: return row;                                           // kRow
+    case 1: return segment * rows + row;                          // kRow
     case 2: return col / 128 * rows + row;                        // kVector
     case 3: return row / 128 * ((cols + 127) / 128) + col / 128;  // kBlock
     case 4: return col / 32 * rows + row;                         // kMx

@@ -21,7 +21,18 @@
 //     __device__ void load(i64 rows, i64 cols, i64 row, i64 col, Packed<kType>::Square& x) const;
 //   };
 //
-// load() gives rows row .. row + 8 of columns col .. col + 8, and zeros outside of rows x cols.
+// load() gives rows row .. row + 8 of columns col .. col + 8, and zeros outside of rows x cols. A source may have
+//
+//     u32* largest;                                 // [segments, cols], zeros
+//     __device__ u32 segments() const;              // of the rows, each of whole tiles
+//     __device__ u32 segment_of(i64 row) const;     // by whole warps
+//
+// A row of the transpose has then a scale for each segment, scale_t is [segments, cols], and collect_largest() gathers
+// the largest magnitudes of columns in memory of their own. Another may have
+//
+//     __device__ Lines lines(i64 row) const;        // by whole warps, of a tile's first row
+//
+// which says where the rows of a tile lie in q and its scales, if not as in the matrix; with scales of parts of rows.
 #pragma once
 #include "elements.cuh"
 
@@ -60,6 +71,11 @@ constexpr bool kGiven = kGranularity == Granularity::kTensor || kGranularity == 
 constexpr bool kOneScale = kGranularity == Granularity::kTensor || kGranularity == Granularity::kBlock;  // in a block
 constexpr bool kSameCodes = kOneScale && kTransposed && !kStochastic;  // in both copies
 constexpr bool kMx = kGranularity == Granularity::kMx;
+struct OneSegment {};
+template <class Any>
+constexpr bool kSegments = kGranularity == Granularity::kRow&& requires(const Any& any) {
+  any.segments();
+};
 constexpr bool kWide = Packed<Source::kType>::kWide;
 constexpr u32 kTile = 128, kUnit = 32;  // elements: of a block, of the smallest group
 constexpr u32 kUnits = kTile / kUnit, kThreads = 256, kWarps = kThreads / kWarpThreads;
@@ -285,16 +301,31 @@ __device__ __forceinline__ float inverse_of_tile(const TileParameters& p, const 
   return scale.inverse;
 }
 
+// Where the tile's first column lies in a matrix with a row of that stride for each segment; by whole warps.
+template <class Any>
+__device__ __forceinline__ i64 column_of_segment(const Any& source, const Place& place, i64 stride) {
+  if constexpr (kSegments<Any>) return source.segment_of(place.row0) * stride + place.col0;
+  return place.col0;
+}
+
+template <class Any>
+__device__ __forceinline__ Lines lines_of(const Any& source, const TileParameters& p, const Place& place) {
+  if constexpr (requires { source.lines(place.row0); }) return source.lines(place.row0);
+  return {place.row0, p.rows};
+}
+
 // Scales of the tile's rows and columns, or of parts of them: to memory, and their inverses for the block. Behind it
 // the block must meet.
-__device__ __forceinline__ void share_scales(const TileParameters& p, const Place& place, Shared& shared) {
+__device__ __forceinline__ void share_scales(const Source& source, const TileParameters& p, const Place& place,
+                                             const Lines& lines, Shared& shared) {
   if constexpr (kGiven) {
     const u32 i = threadIdx.x;
+    const i64 columns = kTransposed ? column_of_segment(source, place, p.scale_t_stride) : 0;
     if (kAsIs && i < kTile && place.row0 + i < p.rows) {
       shared.row_inverse[i][0] = __fdiv_rn(1.0f, static_cast<const float*>(p.scale)[place.row0 + i]);
     }
     if (kTransposed && i < kTile && place.col0 + i < p.cols) {
-      shared.column_inverse[0][i] = __fdiv_rn(1.0f, static_cast<const float*>(p.scale_t)[place.col0 + i]);
+      shared.column_inverse[0][i] = __fdiv_rn(1.0f, static_cast<const float*>(p.scale_t)[columns + i]);
     }
   } else {
     constexpr u32 kGroups = kMx ? kUnits : 1, kLength = kTile / kGroups, kScales = kTile * kGroups;
@@ -304,8 +335,8 @@ __device__ __forceinline__ void share_scales(const TileParameters& p, const Plac
       if (i < kScales) {
         const Scale scale = choose_scale(kMx ? shared.row_units[line][group] : largest_of_row(shared, line), p.rule);
         shared.row_inverse[line][group] = scale.inverse;
-        if (place.row0 + line < p.rows && place.col0 + group * kLength < p.cols) {
-          store_scale(p.scale, (place.col0 / kLength + group) * p.scale_stride + place.row0 + line, scale);
+        if (lines.first + line < lines.end && place.col0 + group * kLength < p.cols) {
+          store_scale(p.scale, (place.col0 / kLength + group) * p.scale_stride + lines.first + line, scale);
         }
       } else {
         const u32 amax = kMx ? max(shared.column_units[2 * group][line], shared.column_units[2 * group + 1][line])
@@ -426,13 +457,14 @@ __device__ __forceinline__ void write_codes(const Source& source, const TilePara
   const Place place = place_of(p, kGiven || Source::kReadBefore ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
   Elements x;
   load(source, p, place, x);
+  const Lines lines = lines_of(source, p, place);
   bool special = false;
   float inverse = 0;
   if constexpr (kOneScale) {
     inverse = inverse_of_tile(p, place, x, shared, special);
   } else {
     special = kGiven ? any_infinite(x) : share_units(x, place, shared);
-    share_scales(p, place, shared);
+    share_scales(source, p, place, lines, shared);
     __syncthreads();
   }
   u64 seed = 0, offset = 0;
@@ -446,8 +478,8 @@ __device__ __forceinline__ void write_codes(const Source& source, const TilePara
   if constexpr (kAsIs || kSameCodes) {
 #pragma unroll
     for (u32 i = 0; i < kSide; ++i) {
-      const i64 row = place.row() + i;
-      const bool inside = row < p.rows && place.col() < p.cols;
+      const i64 row = lines.first + place.row_group * kSide + i;
+      const bool inside = row < lines.end && place.col() < p.cols;
       if (!kSameCodes && !inside) break;
       if constexpr (!kOneScale) inverse = shared.row_inverse[place.row_group * kSide + i][group];
 #pragma unroll
@@ -477,6 +509,25 @@ __device__ __forceinline__ void write_codes(const Source& source, const TilePara
   }
 }
 
+// Where the largest magnitudes of columns are gathered.
+template <class Any>
+__device__ __forceinline__ u32* columns_of(const Any& source, const TileParameters& p) {
+  if constexpr (kSegments<Any>) return source.largest;
+  return static_cast<u32*>(p.scale_t);
+}
+
+// Codes and scales of zeros; by a warp.
+__device__ __forceinline__ void write_zeros(const TileParameters& p, i64 row) {
+  constexpr i64 kLength = kMx ? kUnit : kTile;
+  const i64 lane = threadIdx.x % kWarpThreads;
+  for (i64 col = lane * kSide; col < p.cols; col += kWarpThreads * kSide) {
+    store_codes(p.q + row * p.q_stride + col, 0, p.cols - col, p.aligned_q);
+  }
+  for (i64 group = lane; group * kLength < p.cols; group += kWarpThreads) {
+    store_scale(p.scale, group * p.scale_stride + row, choose_scale(0, p.rule));
+  }
+}
+
 // Bits of the largest magnitudes to where the scales will be, which must hold zeros; of the tensor to one of both.
 __device__ __forceinline__ void collect_largest(const Source& source, const TileParameters& p) {
   __shared__ __align__(16) Shared shared;
@@ -487,7 +538,7 @@ __device__ __forceinline__ void collect_largest(const Source& source, const Tile
   Elements x;
   load(source, p, place, x);
   u32* const rows = static_cast<u32*>(p.scale);
-  u32* const columns = static_cast<u32*>(p.scale_t);
+  u32* const columns = columns_of(source, p);
   const u32 i = threadIdx.x;
   if constexpr (kOneScale) {
     bool special;
@@ -498,19 +549,21 @@ __device__ __forceinline__ void collect_largest(const Source& source, const Tile
   } else {
     share_units(x, place, shared);
     if (kAsIs && i < kTile && place.row0 + i < p.rows) atomicMax(rows + place.row0 + i, largest_of_row(shared, i));
+    const i64 first = kTransposed ? column_of_segment(source, place, p.cols) : 0;
     if (kTransposed && i < kTile && place.col0 + i < p.cols) {
-      atomicMax(columns + place.col0 + i, largest_of_column(shared, i));
+      atomicMax(columns + first + i, largest_of_column(shared, i));
     }
   }
 }
 
-// Largest magnitudes to scales, in place; of both copies.
-__device__ __forceinline__ void make_scales(const TileParameters& p) {
+// Largest magnitudes to scales, in place but for those of segments; of both copies.
+template <class Any = OneSegment>
+__device__ __forceinline__ void make_scales(const TileParameters& p, const Any& source = {}) {
   float* const rows = static_cast<float*>(p.scale);
   float* const columns = static_cast<float*>(p.scale_t);
   const u32 given = kAmaxGiven ? given_amax(p) : 0;
-  const auto scale_at = [&](const float* at) {
-    return choose_scale(given != 0 ? given : __float_as_uint(*at), p.rule).value;
+  const auto scale_at = [&](const void* at) {
+    return choose_scale(given != 0 ? given : *static_cast<const u32*>(at), p.rule).value;
   };
   const i64 i = blockIdx.x * static_cast<i64>(kThreads) + threadIdx.x;
   if constexpr (kOneScale) {
@@ -521,7 +574,13 @@ __device__ __forceinline__ void make_scales(const TileParameters& p) {
   } else {
     const i64 row_count = kAsIs ? p.rows : 0, column = i - row_count;
     if (i < row_count) rows[i] = scale_at(rows + i);
-    if (kTransposed && column >= 0 && column < p.cols) columns[column] = scale_at(columns + column);
+    if constexpr (kTransposed && kSegments<Any>) {
+      if (column < 0 || column >= source.segments() * p.cols) return;
+      const i64 segment = column / p.cols;
+      columns[segment * p.scale_t_stride + (column - segment * p.cols)] = scale_at(source.largest + column);
+    } else if (kTransposed && column >= 0 && column < p.cols) {
+      columns[column] = scale_at(columns + column);
+    }
   }
 }
 

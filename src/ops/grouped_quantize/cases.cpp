@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <string>
 
 #include "ops/grouped_quantize/grouped_quantize.h"
 
@@ -13,6 +14,27 @@ record::Case make_case(const Size& size, std::string_view more) {
   return built_in_case(fmt::format("grouped_quantize rows={} groups={} cols={} {}", size[0], size[1], size[2], more));
 }
 
+// What is made of rows, in every dtype, padded and where the rows lie; halves that are no multiples of a tile or of
+// what a thread has, factors of rows and none.
+void add_made(std::vector<record::Case>& cases) {
+  for (const Size& size : {Size{0, 2, 6}, Size{5, 3, 2}, Size{130, 1, 132}, Size{37, 5, 300}, Size{150, 4, 144}}) {
+    for (const char* form : {"own_rows=1", "of=swiglu probs=1 own_rows=1", "of=swiglu_backward probs=1 own_rows=1",
+                             "of=swiglu scaling=mx own_rows=1", "of=swiglu_backward align=128"}) {
+      cases.push_back(make_case(size, fmt::format("copies=both {}", form)));
+    }
+  }
+  for (const char* dtype : {"f32", "f16"}) {
+    for (const char* of : {"swiglu", "swiglu_backward"}) {
+      for (const char* form : {"copies=both own_rows=1 probs=1", "copies=both own_rows=1 scaling=mx format=e5m2",
+                               "copies=column scaling=row scale=ceil", "scaling=tensor align=16 copies=both probs=1",
+                               "scaling=tensor amax=given copies=both", "scaling=128x128 copies=both offsets=i64",
+                               "copies=row align=16", "copies=both own_rows=1 rounding=stochastic"}) {
+        cases.push_back(make_case({67, 3, 134}, fmt::format("dtype={} of={} {}", dtype, of, form)));
+      }
+    }
+  }
+}
+
 // Nothing at all, a group, more groups than rows, groups of one row and of many blocks; each padding with each
 // granularity that it goes with.
 std::vector<record::Case> check_cases() {
@@ -22,20 +44,23 @@ std::vector<record::Case> check_cases() {
   for (const Size& size : sizes) {
     for (const char* form : {"scaling=1x128 copies=both", "scaling=1x128 align=16", "scaling=mx copies=both align=32",
                              "scaling=128x128 copies=both offsets=i64", "scaling=row align=16 offsets=i64",
-                             "scaling=tensor align=16 copies=both"}) {
+                             "scaling=row copies=both", "scaling=tensor align=16 copies=both"}) {
       cases.push_back(make_case(size, form));
     }
   }
   for (const char* dtype : {"f32", "f16"}) {
     for (const char* form : {"scaling=1x128 copies=both format=e5m2", "scaling=1x128 copies=column scale=ceil",
                              "scaling=mx copies=column align=64", "scaling=tensor amax=given copies=both align=32",
-                             "scaling=row align=32 format=e5m2 scale=even", "scaling=128x128 scale=floor"}) {
+                             "scaling=row align=32 format=e5m2 scale=even", "scaling=row copies=column scale=floor",
+                             "scaling=128x128 scale=floor"}) {
       cases.push_back(make_case({150, 4, 140}, fmt::format("dtype={} {}", dtype, form)));
     }
   }
-  for (const char* form : {"scaling=1x128 copies=both", "scaling=tensor copies=both align=16"}) {
+  for (const char* form :
+       {"scaling=1x128 copies=both", "scaling=row copies=both", "scaling=tensor copies=both align=16"}) {
     cases.push_back(make_case({67, 3, 133}, fmt::format("rounding=stochastic {}", form)));
   }
+  add_made(cases);
   return cases;
 }
 
@@ -45,8 +70,10 @@ std::vector<record::Case> bench_cases(Backend backend) {
   if (backend == Backend::kCuda) sizes = {{16384, 8, 4096}, {16384, 32, 7168}, {32768, 64, 2048}};
   std::vector<record::Case> cases;
   for (const Size& size : sizes) {
-    for (const char* form : {"scaling=1x128 copies=both", "scaling=1x128 copies=row", "scaling=mx copies=both align=32",
-                             "scaling=row align=16"}) {
+    for (const char* form :
+         {"scaling=1x128 copies=both", "scaling=1x128 copies=row", "scaling=mx copies=both align=32",
+          "scaling=row align=16", "scaling=row copies=column scale=floor", "scaling=1x128 copies=both own_rows=1",
+          "copies=both own_rows=1 of=swiglu probs=1", "copies=both own_rows=1 of=swiglu_backward probs=1"}) {
       cases.push_back(make_case(size, form));
     }
   }
@@ -61,7 +88,12 @@ std::vector<record::Case> cases(CaseSet set, Backend backend) {
 
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed) {
   constexpr std::size_t kSizes[] = {kRows, kCols};
-  return vary_sizes(problem, kSizes, 150, variation, seed);
+  record::Case varied = vary_sizes(problem, kSizes, 150, variation, seed);
+  const Shape s = shape_of(problem);
+  const std::int64_t cols = std::stoll(varied.get("cols"));
+  // Two halves.
+  if (s.of == GroupedQuantizeOf::kSwigluBackward) varied.set("cols", std::to_string((cols + 1) / 2 * 2));
+  return varied;
 }
 
 }  // namespace ridge::ops::grouped_quantize

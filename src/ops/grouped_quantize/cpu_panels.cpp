@@ -1,29 +1,95 @@
-// Tiles of y are widened to fp32 from the rows of x that they hold, and stay in cache for both copies
-// (coding/panels.h). The group of a row is found by halving, once for each row of a tile.
+// Tiles of y are made in fp32 from the rows of x that they hold, and stay in cache for both copies (coding/panels.h).
+// The group of a row is found by halving, once for each row of a tile. Where q lies as the rows of x, each copy makes
+// tiles of its own.
 #include <algorithm>
 
 #include "numerics/convert.h"
 #include "ops/coding/panels.h"
+#include "ops/gating/simd/pieces.h"
 #include "ops/grouped_quantize/grouped_quantize.h"
+#include "ops/row_of_matrix.h"
 
 namespace ridge::ops::grouped_quantize {
 namespace {
 
+using activation::kPiece;
+
+// m, in pieces that are rounded to the dtype of x.
+class Made {
+ public:
+  Made(const Problem& problem, const Arguments& arguments)
+      : s_(shape_of(problem)),
+        x_(arguments[kX]),
+        dy_(operand(problem, arguments, "dy")),
+        probs_(operand(problem, arguments, "probs")) {}
+
+  [[nodiscard]] const Shape& shape() const { return s_; }
+  void read(std::int64_t row, std::int64_t first, std::int64_t count, float* out) const {
+    if (s_.of == GroupedQuantizeOf::kRows) {
+      return numerics::to_float(
+          x_.dtype, static_cast<const unsigned char*>(x_.data) + size_bytes(x_.dtype, row * x_.stride[0] + first), out,
+          count);
+    }
+    for (std::int64_t done = 0; done < count;) {
+      const std::int64_t here = s_.of == GroupedQuantizeOf::kSwiglu
+                                    ? forward(row, first + done, count - done, out + done)
+                                    : backward(row, first + done, count - done, out + done);
+      round(out + done, here);
+      done += here;
+    }
+  }
+
+ private:
+  [[nodiscard]] activation::Factors factors(std::int64_t row) const {
+    return {s_.probs ? static_cast<const float*>(probs_.data)[row] : 1, 0, 0};
+  }
+  // As many elements as they say.
+  std::int64_t forward(std::int64_t row, std::int64_t first, std::int64_t count, float* out) const {
+    const std::int64_t here = std::min(kPiece, count);
+    alignas(64) float a[kPiece], b[kPiece];
+    const RowOfMatrix x(x_, row);
+    pieces_.forward(ActivationFunction::kSilu, factors(row), x.read(first, here, a), x.read(s_.cols + first, here, b),
+                    out, here);
+    return here;
+  }
+  std::int64_t backward(std::int64_t row, std::int64_t first, std::int64_t count, float* out) const {
+    const std::int64_t half = s_.cols / 2, at = first % half, here = std::min({kPiece, count, half - at});
+    alignas(64) float a[kPiece], b[kPiece], c[kPiece], other[kPiece];
+    const RowOfMatrix x(x_, row), dy(dy_, row);
+    const bool of_up = first >= half;
+    Lanes lanes;  // the gradient of the factor, which nobody asks for
+    pieces_.backward(ActivationFunction::kSilu, factors(row),
+                     {dy.read(at, here, a), x.read(at, here, b), x.read(half + at, here, c), of_up ? other : out,
+                      of_up ? out : other},
+                     lanes, here);
+    return here;
+  }
+  void round(float* numbers, std::int64_t count) const {
+    if (s_.dtype == DType::kF32) return;
+    std::uint16_t stored[kPiece];
+    numerics::from_float(s_.dtype, numbers, stored, count);
+    numerics::to_float(s_.dtype, stored, numbers, count);
+  }
+
+  Shape s_;
+  TensorView x_, dy_, probs_;
+  const activation::Pieces& pieces_ = activation::best_pieces();
+};
+
+// y
 class Padded final : public coding::PanelSource {
  public:
-  Padded(const TensorView& x, std::span<const std::int64_t> offsets, std::span<const std::int64_t> padded)
-      : x_(x), offsets_(offsets), padded_(padded) {}
+  Padded(const Made& made, std::span<const std::int64_t> offsets, std::span<const std::int64_t> padded)
+      : made_(made), offsets_(offsets), padded_(padded), ends_(padded.begin() + 1, padded.end()) {
+    ends_.back() = made.shape().capacity;  // zeros behind all groups change no scale
+  }
 
   void read(std::int64_t row, std::int64_t first, std::int64_t count, float* out) const override {
     const std::int64_t from = source_of(row);
-    if (from < 0) {
-      std::fill_n(out, count, 0.0F);
-      return;
-    }
-    numerics::to_float(x_.dtype,
-                       static_cast<const unsigned char*>(x_.data) + size_bytes(x_.dtype, from * x_.stride[0] + first),
-                       out, count);
+    if (from >= 0) return made_.read(from, first, count, out);
+    std::fill_n(out, count, 0.0F);
   }
+  [[nodiscard]] std::span<const std::int64_t> segment_ends() const override { return ends_; }
 
  private:
   // The row of x; -1: none.
@@ -33,8 +99,24 @@ class Padded final : public coding::PanelSource {
     const std::int64_t from = offsets_[g] + row - padded_[g];
     return from < offsets_[g + 1] ? from : -1;
   }
-  const TensorView& x_;
+  const Made& made_;
   std::span<const std::int64_t> offsets_, padded_;
+  std::vector<std::int64_t> ends_;
+};
+
+// m with zeros in rows of no group.
+class InPlace final : public coding::PanelSource {
+ public:
+  InPlace(const Made& made, std::span<const std::int64_t> offsets) : made_(made), offsets_(offsets) {}
+
+  void read(std::int64_t row, std::int64_t first, std::int64_t count, float* out) const override {
+    if (row >= offsets_.front() && row < offsets_.back()) return made_.read(row, first, count, out);
+    std::fill_n(out, count, 0.0F);
+  }
+
+ private:
+  const Made& made_;
+  std::span<const std::int64_t> offsets_;
 };
 
 void store(const std::vector<std::int64_t>& padded, const TensorView& out) {
@@ -55,7 +137,13 @@ Status run(const Problem& problem, const Arguments& arguments, const Stream& str
   RIDGE_CHECK_OK(coding::given_amax(problem, arguments.operands, c));
   const std::vector<std::int64_t> padded = padded_offsets(offsets, s.align);
   store(padded, operand(problem, arguments.operands, "padded"));
-  return coding::write_copies(problem, arguments.operands, c, Padded(arguments[kX], offsets, padded), stream);
+  const Made made(problem, arguments);
+  const auto write = [&](const coding::Coding& copies, const coding::PanelSource& source) {
+    return coding::write_copies(problem, arguments.operands, copies, source, stream);
+  };
+  if (!s.own_rows) return write(c, Padded(made, offsets, padded));
+  RIDGE_CHECK_OK(write(own_coding_of(problem), InPlace(made, offsets)));
+  return write(transposed_coding_of(problem), Padded(made, offsets, padded));
 }
 
 }  // namespace
@@ -63,8 +151,8 @@ Status run(const Problem& problem, const Arguments& arguments, const Stream& str
 Implementation cpu_panels() {
   Implementation own;
   own.name = "cpu_panels";
-  own.summary =
-      fmt::format("rows of groups to panels in cache, vectorised conversions ({})", numerics::bulk_conversion_isa());
+  own.summary = fmt::format("rows of groups to panels in cache, in vectors of fp32, vectorised conversions ({})",
+                            numerics::bulk_conversion_isa());
   own.deterministic = true;
   own.supports = [](const Problem&, const DeviceInfo&) -> Refusal { return std::nullopt; };
   own.run = run;

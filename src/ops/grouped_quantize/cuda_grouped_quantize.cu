@@ -3,7 +3,10 @@
 // one group because groups begin at multiples of 16: it goes through the offsets, 32 groups at a time, until it is at
 // the group of its rows, and loads from where that begins in x; rows of padding are zeros that were never loaded.
 // Scales of a row or of the whole tensor are known only after all of it was read: `ridge_grouped_quantize_amax` and
-// `ridge_grouped_quantize_scales` find them, and `ridge_grouped_quantize` reads the rows a second time.
+// `ridge_grouped_quantize_scales` find them, and `ridge_grouped_quantize` reads the rows a second time. A row of the
+// transpose has a scale for each group, which a tile is of one of: their largest magnitudes are gathered in scratch
+// memory. What SwiGLU or its backward makes of the rows is computed in fp32 as their own kernels do and rounded to the
+// dtype that it would be stored in, in registers.
 //
 // Bound by memory: rows once (tensor, row: twice), every code and scale up to the capacity once. The walk costs two
 // prefix sums in the warp for every 32 groups before the first load of a tile: loses with many hundreds of groups. What
@@ -18,6 +21,9 @@ sass = [{ opcode = "LDG" }]
 [define]
 RIDGE_TYPE_X = { value = "dtype", names = ["kF32", "kBf16", "kF16"] }
 RIDGE_WIDE_OFFSETS = { value = "offsets" }
+RIDGE_OF = { value = "of", names = ["kRows", "kSwiglu", "kSwigluBackward"] }
+RIDGE_PROBS = { value = "probs" }
+RIDGE_OWN_ROWS = { value = "own_rows" }
 RIDGE_FORMAT = { value = "format", names = ["kE4m3", "kE5m2"] }
 RIDGE_GRANULARITY = { value = "scaling", names = ["kTensor", "kRow", "kVector", "kBlock", "kMx"] }
 RIDGE_COPIES = { value = "copies", names = ["kAsIs", "kTransposed", "kBoth"] }
@@ -38,7 +44,36 @@ block_bf16_e4m3_both = { case = "grouped_quantize scaling=128x128 dtype=bf16 for
 mx_bf16_e4m3_both = { case = "grouped_quantize scaling=mx dtype=bf16 format=e4m3fn copies=both align=32" }
 tensor_bf16_e4m3_both = { case = "grouped_quantize scaling=tensor dtype=bf16 format=e4m3fn copies=both align=16" }
 tensor_bf16_e4m3_both_given = { case = "grouped_quantize scaling=tensor dtype=bf16 format=e4m3fn copies=both amax=given align=16" }
+vector_bf16_e4m3_own = { case = "grouped_quantize scaling=1x128 dtype=bf16 format=e4m3fn copies=both own_rows=1" }
+vector_bf16_e4m3_own_i64 = { case = "grouped_quantize scaling=1x128 dtype=bf16 format=e4m3fn copies=both own_rows=1 offsets=i64" }
+vector_f32_e5m2_own = { case = "grouped_quantize scaling=1x128 dtype=f32 format=e5m2 copies=both own_rows=1" }
+mx_bf16_e4m3_own = { case = "grouped_quantize scaling=mx dtype=bf16 format=e4m3fn copies=both own_rows=1" }
+swiglu_bf16_e4m3_own = { case = "grouped_quantize of=swiglu probs=1 dtype=bf16 format=e4m3fn copies=both own_rows=1" }
+swiglu_bf16_e4m3_own_i64 = { case = "grouped_quantize of=swiglu probs=1 dtype=bf16 format=e4m3fn copies=both own_rows=1 offsets=i64" }
+swiglu_bf16_e4m3_own_plain = { case = "grouped_quantize of=swiglu dtype=bf16 format=e4m3fn copies=both own_rows=1" }
+swiglu_f16_e4m3_both = { case = "grouped_quantize of=swiglu dtype=f16 format=e4m3fn copies=both" }
+swiglu_f32_e4m3_own = { case = "grouped_quantize of=swiglu probs=1 dtype=f32 format=e4m3fn copies=both own_rows=1" }
+swiglu_f32_e5m2_both_stochastic = { case = "grouped_quantize of=swiglu probs=1 dtype=f32 format=e5m2 copies=both rounding=stochastic" }
+swiglu_bf16_row_both = { case = "grouped_quantize of=swiglu probs=1 dtype=bf16 scaling=row copies=both" }
+swiglu_f32_row_both = { case = "grouped_quantize of=swiglu probs=1 dtype=f32 scaling=row copies=both" }
+swiglu_bf16_tensor_both = { case = "grouped_quantize of=swiglu dtype=bf16 scaling=tensor copies=both align=16" }
+gradient_bf16_e4m3_own = { case = "grouped_quantize of=swiglu_backward probs=1 dtype=bf16 format=e4m3fn copies=both own_rows=1" }
+gradient_bf16_e5m2_own = { case = "grouped_quantize of=swiglu_backward probs=1 dtype=bf16 format=e5m2 copies=both own_rows=1" }
+gradient_bf16_e4m3_own_i64 = { case = "grouped_quantize of=swiglu_backward probs=1 dtype=bf16 format=e4m3fn copies=both own_rows=1 offsets=i64" }
+gradient_f16_e4m3_both = { case = "grouped_quantize of=swiglu_backward dtype=f16 format=e4m3fn copies=both" }
+gradient_f32_e4m3_own = { case = "grouped_quantize of=swiglu_backward probs=1 dtype=f32 format=e4m3fn copies=both own_rows=1" }
+gradient_f32_e5m2_both_stochastic = { case = "grouped_quantize of=swiglu_backward probs=1 dtype=f32 format=e5m2 copies=both rounding=stochastic" }
+gradient_bf16_row_both = { case = "grouped_quantize of=swiglu_backward probs=1 dtype=bf16 scaling=row copies=both" }
+gradient_f32_row_both = { case = "grouped_quantize of=swiglu_backward probs=1 dtype=f32 scaling=row copies=both" }
+gradient_bf16_block_both = { case = "grouped_quantize of=swiglu_backward dtype=bf16 scaling=128x128 copies=both" }
 row_bf16_e4m3 = { case = "grouped_quantize scaling=row dtype=bf16 format=e4m3fn align=16" }
+row_bf16_e4m3_t = { case = "grouped_quantize scaling=row dtype=bf16 format=e4m3fn copies=column" }
+row_bf16_e4m3_both = { case = "grouped_quantize scaling=row dtype=bf16 format=e4m3fn copies=both" }
+row_bf16_e4m3_both_i64 = { case = "grouped_quantize scaling=row dtype=bf16 format=e4m3fn copies=both offsets=i64" }
+row_f32_e4m3_both = { case = "grouped_quantize scaling=row dtype=f32 format=e4m3fn copies=both" }
+row_f16_e5m2_t = { case = "grouped_quantize scaling=row dtype=f16 format=e5m2 copies=column" }
+row_bf16_e5m2_t_stochastic = { case = "grouped_quantize scaling=row dtype=bf16 format=e5m2 copies=column rounding=stochastic" }
+row_f32_e5m2_both_stochastic = { case = "grouped_quantize scaling=row dtype=f32 format=e5m2 copies=both rounding=stochastic" }
 */
 /* ridge-launch
 [[value]]
@@ -50,17 +85,29 @@ expression = "copies != 0"
 [[value]]
 name = "known_at_the_end"
 expression = "scaling < 2"
+# Of the rows of the transpose, a scale for each group.
+[[value]]
+name = "group_scales"
+expression = "scaling == 1 && transposed ? groups * cols : 0"
 [[value]]
 name = "capacity"
 expression = "floor_div(rows + groups * (align - 1), align) * align"
 [[value]]
 name = "tile_cols"
 expression = "ceil_div(cols, 128)"
+# Of a matrix that x is both halves of.
+[[value]]
+name = "half"
+expression = "of == 1 ? cols : of == 2 ? floor_div(cols, 2) : 0"
+# Behind the tiles: one for where groups begin, and one for every 128 rows of x, of which those of no group are 0 in q.
+[[value]]
+name = "other_blocks"
+expression = "1 + (own_rows ? ceil_div(rows, 128) : 0)"
 [[needs]]
 expression = "capacity <= 2147483647"
 reason = "rows of groups and their padding are counted in 31 bits"
 [[needs]]
-expression = "ceil_div(capacity, 128) * tile_cols < 2147483647"
+expression = "ceil_div(capacity, 128) * tile_cols + other_blocks <= 2147483647"
 reason = "a grid has less than 2147483647 tiles of 128 x 128"
 # The memory of scales known at the end holds zeros, then largest magnitudes, then scales. The scale of a tensor is one
 # for both copies, so its magnitude is collected once, with the first.
@@ -71,20 +118,26 @@ when = "known_at_the_end && plain"
 [[clear]]
 operand = "scale_t"
 bytes = "scale_t_shape0 * scale_t_bytes"
-when = "known_at_the_end && plain == 0"
+when = "scaling == 0 && plain == 0"
 [[clear]]
 operand = "found"
 bytes = "4"
 when = "amax"
+[[workspace]]
+name = "largest"
+bytes = "4 * group_scales"
+zero = true
 [[struct]]
 name = "parameters"
 members = [
-  { operand = "x" }, { i64 = "x_stride0" }, { operand = "offsets" }, { operand = "padded" },
-  { u32 = "rows" }, { u32 = "groups" }, { i64 = "align" }, { i64 = "x_align >= 16" },
+  { operand = "x" }, { i64 = "x_stride0" }, { operand = "dy", when = "of == 2" }, { i64 = "dy_stride0", when = "of == 2" },
+  { operand = "probs", when = "probs" }, { operand = "offsets" }, { operand = "padded" },
+  { u32 = "rows" }, { u32 = "groups" }, { i64 = "align" }, { i64 = "half" },
+  { u32 = "x_align >= 16 && half * x_bytes % 16 == 0" }, { u32 = "dy_align >= 16", when = "of == 2" }, { workspace = "largest" },
   { operand = "q", when = "plain" }, { operand = "scale", when = "plain" },
   { operand = "q_t", when = "transposed" }, { operand = "scale_t", when = "transposed" }, { operand = "random", when = "rounding" },
   { i64 = "q_stride0", when = "plain" }, { i64 = "scale_stride0", when = "plain && scaling > 1" },
-  { i64 = "q_t_stride0", when = "transposed" }, { i64 = "scale_t_stride0", when = "transposed && scaling > 1" },
+  { i64 = "q_t_stride0", when = "transposed" }, { i64 = "scale_t_stride0", when = "transposed && scaling > 0" },
   { i64 = "capacity" }, { i64 = "cols" }, { u32 = "tile_cols" }, { u32 = "scale" },
   { u32 = "q_align >= 8", when = "plain" }, { u32 = "q_t_align >= 16", when = "transposed" },
   { operand = "amax", when = "amax" }, { operand = "found", when = "amax" },
@@ -97,38 +150,107 @@ when = "known_at_the_end"
 args = [{ struct = "parameters" }]
 [[kernel]]
 symbol = "ridge_grouped_quantize_scales"
-grid = ["ceil_div(scaling == 0 ? 1 : capacity, 256)"]
+grid = ["ceil_div(scaling == 0 ? 1 : plain * capacity + group_scales, 256)"]
 block = [256]
 when = "known_at_the_end"
 args = [{ struct = "parameters" }]
-# A block more than there are tiles, for where groups begin.
 [[kernel]]
 symbol = "ridge_grouped_quantize"
-grid = ["ceil_div(capacity, 128) * tile_cols + 1"]
+grid = ["ceil_div(capacity, 128) * tile_cols + other_blocks"]
 block = [256]
 args = [{ struct = "parameters" }]
 */
 // clang-format on
 
 #include "../coding/elements.cuh"
+#include "../gating/functions.cuh"
 #include "row_groups.cuh"
 
 namespace ridge::cuda {
 
+enum class Of { kRows, kSwiglu, kSwigluBackward };  // GroupedQuantizeOf
+
+// What the elements are made of.
 struct Source {
   static constexpr Element kType = Element::RIDGE_TYPE_X;
-  static constexpr bool kReadBefore = false, kHalves = false;
-  StoredMatrix x;
-  RowGroups<RIDGE_WIDE_OFFSETS != 0> groups;
-  i64 aligned;  // rows start on 16 bytes
+  static constexpr Of kOf = Of::RIDGE_OF;
+  static constexpr bool kProbs = RIDGE_PROBS != 0, kReadBefore = false, kHalves = kOf == Of::kSwigluBackward;
+  // Rows whose inputs are loaded before the first is used.
+  static constexpr u32 kBatch = kType == Element::kF32 ? (kHalves ? 1 : 2) : (kHalves ? 2 : 4);
+  using Pack = Packed<kType>;
+  using Row = Pack::Row;
 
-  __device__ __forceinline__ void load(i64, i64 cols, i64 row, i64 col, Packed<kType>::Square& to) const {
-    const auto from = groups.rows_of(static_cast<u32>(row));
+  StoredMatrix x, dy;
+  const float* probs;
+  RowGroups<RIDGE_WIDE_OFFSETS != 0> groups;
+  i64 half;                 // columns of each of the halves of x
+  u32 aligned, aligned_dy;  // rows, and halves of them, start on 16 bytes
+  u32* largest;             // magnitudes of columns of each group, [groups, columns]
+
+  __device__ __forceinline__ StoredMatrix second_half() const {
+    return {static_cast<const u8*>(x.data) + half * (4 / Pack::kPerWord), x.stride};
+  }
+  __device__ __forceinline__ static void store(const float (&y)[kSide], Row& to) {
 #pragma unroll
-    for (u32 i = 0; i < kSide; ++i) {
-      load_eight<kType>(x, aligned != 0, from.end, cols, static_cast<i64>(from.first) + i, col, to[i]);
+    for (u32 w = 0; w < Pack::kWords; ++w) {
+      if constexpr (kType == Element::kF32) to[w] = __float_as_uint(y[w]);
+      if constexpr (kType == Element::kBf16) to[w] = pack_bf16(y[2 * w], y[2 * w + 1]);
+      if constexpr (kType == Element::kF16) to[w] = pack_f16(y[2 * w], y[2 * w + 1]);
     }
   }
+
+  // Where a row is none, 0 is made of zeros.
+  __device__ __forceinline__ void load(i64, i64 cols, i64 row, i64 col, typename Pack::Square& to) const {
+    const auto from = groups.rows_of(static_cast<u32>(row));
+    if constexpr (kOf == Of::kRows) {
+#pragma unroll
+      for (u32 i = 0; i < kSide; ++i) {
+        load_eight<kType>(x, aligned != 0, from.end, cols, static_cast<i64>(from.first) + i, col, to[i]);
+      }
+      return;
+    }
+    const Under under = kHalves ? under_halves(col, half) : Under{col, kSide};
+    const Limits none{};
+#pragma unroll
+    for (u32 first = 0; first < kSide; first += kBatch) {
+      Row a[kBatch], b[kBatch], c[kHalves ? kBatch : 1];
+      float factor[kProbs ? kBatch : 1];
+#pragma unroll
+      for (u32 i = 0; i < kBatch; ++i) {
+        const i64 at = static_cast<i64>(from.first) + first + i;
+        load_under<kType>(x, aligned != 0, from.end, half, at, under, a[i]);
+        load_under<kType>(second_half(), aligned != 0, from.end, half, at, under, b[i]);
+        if constexpr (kHalves) load_under<kType>(dy, aligned_dy != 0, from.end, half, at, under, c[i]);
+        if constexpr (kProbs) factor[i] = at < from.end ? probs[at] : 0.0f;
+      }
+#pragma unroll
+      for (u32 i = 0; i < kBatch; ++i) {
+        float y[kSide];
+#pragma unroll
+        for (u32 j = 0; j < kSide; ++j) {
+          const Value f = value_of<Function::kSilu>(element_of<kType>(a[i], j), none);
+          const float up = element_of<kType>(b[i], j);
+          if constexpr (kHalves) {
+            float scaled = element_of<kType>(c[i], j);
+            if constexpr (kProbs) scaled *= factor[i];
+            y[j] = j >= under.turn ? scaled * f.f : scaled * up * f.slope;
+          } else {
+            y[j] = f.f * up;
+            if constexpr (kProbs) y[j] *= factor[i];
+          }
+        }
+        store(y, to[first + i]);
+      }
+    }
+  }
+#if RIDGE_OWN_ROWS
+  __device__ __forceinline__ Lines lines(i64 row) const {
+    const auto from = groups.rows_of(static_cast<u32>(row));
+    return {from.first, from.end};
+  }
+#endif
+  __device__ __forceinline__ u32 segments() const { return groups.count; }
+  __device__ __forceinline__ u32 segment_of(i64 row) const { return groups.group_of(static_cast<u32>(row)); }
 };
 
 }  // namespace ridge::cuda
@@ -142,26 +264,41 @@ struct GroupedQuantizeParameters {
   TileParameters tile;
 };
 
-// One block more than there are tiles, counted as write_codes() counts them.
-__device__ __forceinline__ bool behind_the_tiles() { return blockIdx.x == (kGiven ? 0 : gridDim.x - 1); }
+// What is made of rows keeps its inputs in registers beside the elements.
+constexpr u32 kBlocksOfSource = Source::kOf == Of::kRows || kStochastic ? kBlocks : 2;
+constexpr u32 kLookingBlocks = Source::kOf == Of::kRows ? (kWide ? 2 : 3) : 2;
+
+// Rows 128 * part .. 128 * (part + 1) of x, as far as they are of no group, are zeros in q.
+__device__ __forceinline__ void write_rest(const GroupedQuantizeParameters& p, u32 part) {
+  const auto inside = p.source.groups.rows_of_all();
+  const u32 end = min(p.source.groups.rows, (part + 1) * kTile);
+  for (u32 row = part * kTile + threadIdx.x / kWarpThreads; row < end; row += kWarps) {
+    if (row < inside.first || row >= inside.end) write_zeros(p.tile, row);
+  }
+}
+
+// Tiles first, counted as write_codes() counts them, then the others.
+__device__ __forceinline__ void grouped_quantize(const GroupedQuantizeParameters& p) {
+  const u32 block = kGiven ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+  const u32 tiles = static_cast<u32>((p.tile.rows + kTile - 1) / kTile) * p.tile.tile_cols;
+  if (block < tiles) return write_codes(p.source, p.tile);
+  if (block > tiles) return write_rest(p, block - tiles - 1);
+  if (threadIdx.x < kGroupLanes) p.source.groups.write_padded();
+}
 
 }  // namespace ridge::cuda
 
-extern "C" __global__ void __launch_bounds__(256, ridge::cuda::kBlocks)
+extern "C" __global__ void __launch_bounds__(256, ridge::cuda::kBlocksOfSource)
     ridge_grouped_quantize(const ridge::cuda::GroupedQuantizeParameters p) {
-  if (ridge::cuda::behind_the_tiles()) {
-    if (threadIdx.x < ridge::cuda::kGroupLanes) p.source.groups.write_padded();
-    return;
-  }
-  ridge::cuda::write_codes(p.source, p.tile);
+  ridge::cuda::grouped_quantize(p);
 }
 
-extern "C" __global__ void __launch_bounds__(256, ridge::cuda::kWide ? 2 : 3)
+extern "C" __global__ void __launch_bounds__(256, ridge::cuda::kLookingBlocks)
     ridge_grouped_quantize_amax(const ridge::cuda::GroupedQuantizeParameters p) {
   ridge::cuda::collect_largest(p.source, p.tile);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
     ridge_grouped_quantize_scales(const ridge::cuda::GroupedQuantizeParameters p) {
-  ridge::cuda::make_scales(p.tile);
+  ridge::cuda::make_scales(p.tile, p.source);
 }

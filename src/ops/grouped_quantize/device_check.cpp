@@ -1,21 +1,12 @@
 #include "ops/coding/device_check.h"
 
 #include "ops/grouped_quantize/grouped_quantize.h"
-// clang-format off
-#include "ops/grouped_quantize/row_model.cuh"
-// clang-format on
+#include "ops/grouped_quantize/model.h"
 
 namespace ridge::ops::grouped_quantize {
 namespace {
 
 constexpr std::uint32_t kThreads = 256;
-
-auto row_model(const Problem& problem, const Arguments&) {
-  const Shape s = shape_of(problem);
-  rows::Places place(problem, rows::kApart);
-  const rows::i64 x = place("x", rows::kShared), offsets = place("offsets", rows::kShared);
-  return rows::model(std::move(place.reads), RowModel{x, offsets, s.groups, s.rows, s.cols, s.align});
-}
 
 CheckLaunch launch(const char* kernel, std::vector<CheckLaunch::Argument> arguments) {
   return {kernel, 1, 1, kThreads, std::move(arguments)};
@@ -24,8 +15,8 @@ CheckLaunch launch(const char* kernel, std::vector<CheckLaunch::Argument> argume
 // Of where groups begin in y: by one block.
 std::shared_ptr<const DeviceCheck> check_of_padded() {
   auto check = std::make_shared<DeviceCheck>();
-  check->source = check_source({"ops/row_numbers.cuh", "ops/row_operands.cuh", "ops/grouped_quantize/row_model.cuh",
-                                "ops/grouped_quantize/device_check.cu"});
+  check->source = check_source({"ops/row_numbers.cuh", "ops/row_operands.cuh", "ops/gating/definition.cuh",
+                                "ops/grouped_quantize/row_model.cuh", "ops/grouped_quantize/device_check.cu"});
   check->scratch_bytes = [](const Problem&) { return std::size_t{0}; };
   check->projection = [](const DeviceCheck::ProjectionRequest& request) -> std::vector<CheckLaunch> {
     const Shape s = shape_of(request.problem);
@@ -45,8 +36,20 @@ std::shared_ptr<const DeviceCheck> check_of_padded() {
 }  // namespace
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  auto check = std::make_shared<DeviceCheck>(
-      *coding::device_check<row_model, coding_of>({}, "grouped_quantize::RowModel", check_of_padded()));
+  constexpr std::string_view kModel = "grouped_quantize::RowModel";
+  const auto one = coding::device_check<padded_model, coding_of>({}, kModel, check_of_padded());
+  const auto own = coding::device_check<own_model, own_coding_of>({}, kModel, check_of_padded());
+  const auto two = coding::device_check<padded_model, transposed_coding_of>({}, kModel, own);
+  auto check = std::make_shared<DeviceCheck>();
+  check->source = one->source;
+  const auto of = [one, two](const Problem& problem) { return shape_of(problem).own_rows ? two : one; };
+  check->scratch_bytes = [of](const Problem& problem) { return of(problem)->scratch_bytes(problem); };
+  check->projection = [of](const DeviceCheck::ProjectionRequest& request) {
+    return of(request.problem)->projection(request);
+  };
+  check->reference = [of](const DeviceCheck::ReferenceRequest& request) {
+    return of(request.problem)->reference(request);
+  };
   check->refuses = [](const Problem& problem) -> std::optional<std::string> {
     if (problem.operands[kX].element_count() < std::int64_t{1} << 32) return std::nullopt;
     return fmt::format("x has {} elements; they are counted in 32 bits", problem.operands[kX].element_count());

@@ -13,7 +13,7 @@
 namespace ridge::ops::grouped_quantize {
 
 // Positions in Problem::values and in the operator's parameter list; those of coding follow.
-enum Param : std::size_t { kRows, kCols, kGroups, kAlign, kDtype, kOffsets, kLoad, kParamCount };
+enum Param : std::size_t { kRows, kCols, kGroups, kAlign, kDtype, kOffsets, kLoad, kOf, kProbs, kOwnRows, kParamCount };
 enum Operand : std::size_t { kX, kOffsetsOperand };
 
 inline constexpr DType kDtypes[] = {DType::kF32, DType::kBf16, DType::kF16};  // by the value of `dtype`
@@ -21,10 +21,17 @@ inline constexpr DType kDtypes[] = {DType::kF32, DType::kBf16, DType::kF16};  //
 struct Shape {
   std::int64_t rows = 0, cols = 0, groups = 1, align = 128, capacity = 0;
   DType dtype = DType::kBf16, offsets = DType::kI32;
+  GroupedQuantizeOf of = GroupedQuantizeOf::kRows;
+  bool probs = false, own_rows = false;
+
+  [[nodiscard]] std::int64_t columns_of_x() const { return of == GroupedQuantizeOf::kSwiglu ? 2 * cols : cols; }
 };
 Shape shape_of(const Problem& problem);
-// Of y.
+// Of y; q is of own rows where the case says so.
 coding::Coding coding_of(const Problem& problem);
+// The copy as it is and the transposed one, of matrices of their own: of m, and of y.
+coding::Coding own_coding_of(const Problem& problem);
+coding::Coding transposed_coding_of(const Problem& problem);
 
 // Where groups of so many rows begin in y, and where the last ends with its padding.
 std::vector<std::int64_t> padded_offsets(std::span<const std::int64_t> offsets, std::int64_t align);

@@ -8,9 +8,11 @@ namespace {
 constexpr std::string_view kOp = "grouped_quantize";
 constexpr std::int64_t kAligns[] = {16, 32, 64, 128};
 
-// Rows of y that have a scale in common, at most.
+// Groups begin at multiples of so many rows: those that have a scale in common or, of a scale for each group, those of
+// a step of the sums that read it.
 std::int64_t rows_of_scale(Granularity granularity, bool transposed) {
-  if (granularity == Granularity::kBlock || (transposed && granularity == Granularity::kVector)) return kScaleBlock;
+  const bool step = transposed && (granularity == Granularity::kVector || granularity == Granularity::kRow);
+  if (step || granularity == Granularity::kBlock) return kScaleBlock;
   return transposed && granularity == Granularity::kMx ? kMxBlock : 1;
 }
 
@@ -21,15 +23,50 @@ Status check_align(std::int64_t align) {
 
 // No scale of this copy is of two groups.
 Status check_scales(std::int64_t align, Granularity granularity, bool transposed) {
-  if (transposed && granularity == Granularity::kRow) {
-    return with_hint(invalid("{}: a scale for each row of q_t is one for all groups", kOp),
-                     "use kVector or kMx, whose scales along the rows are of one group each");
-  }
   const std::int64_t rows = rows_of_scale(granularity, transposed);
   if (align % rows == 0) return ok_status();
+  if (transposed && granularity == Granularity::kRow) {
+    return with_hint(
+        invalid("{}: align is {}, and products read q_t with row scales {} columns at a time", kOp, align, rows),
+        fmt::format("give {}, so that none of these steps is of two groups", rows));
+  }
   return with_hint(invalid("{}: align is {}, and {} rows share a scale of {} with {} scales", kOp, align, rows,
                            transposed ? "q_t" : "q", to_string(granularity)),
                    fmt::format("give a multiple of {}, so that no scale is of two groups", rows));
+}
+
+// q of the rows where they lie.
+Status check_own_rows(bool both, Granularity granularity, std::int64_t align) {
+  if (!both) {
+    return with_hint(invalid("{}: own_rows without both copies", kOp),
+                     "give q and q_t; q alone is what quantize and activation_quantize make");
+  }
+  if (align % kScaleBlock != 0) {
+    return with_hint(invalid("{}: own_rows with align {}", kOp, align), "give 128, so that a tile is of one group");
+  }
+  if (granularity == Granularity::kVector || granularity == Granularity::kMx) return ok_status();
+  return with_hint(invalid("{}: own_rows with {} scales", kOp, to_string(granularity)),
+                   "use kVector or kMx, whose scales of q are of a part of one row");
+}
+
+// What it is made of.
+Status check_source(const Args& args) {
+  const bool backward = args.of == GroupedQuantizeOf::kSwigluBackward;
+  const std::int64_t rows = args.x.shape[0], cols = args.x.shape[1];
+  if (args.of != GroupedQuantizeOf::kRows && cols % 2 != 0) {
+    return with_hint(invalid("{}: x is {}, which has no two halves", kOp, args.x.describe()),
+                     "give an even number of columns, gate and up side by side");
+  }
+  if (args.of == GroupedQuantizeOf::kRows && args.probs.rank != 0) {
+    return with_hint(invalid("{}: probs of rows that are coded as they are", kOp), "leave probs out, or give of");
+  }
+  if (!backward && args.dy.rank != 0) {
+    return with_hint(invalid("{}: dy, and of is not kSwigluBackward", kOp), "leave dy out");
+  }
+  if (args.probs.rank != 0) RIDGE_CHECK_OK(check_per_row(kOp, "probs", args.probs, DType::kF32, rows));
+  if (!backward) return ok_status();
+  const std::int64_t shape[] = {rows, cols / 2};
+  return check_like_x(kOp, "dy", args.dy, args.x.dtype, shape);
 }
 
 Status check_capacity(const Shape& s) {
@@ -53,11 +90,14 @@ Status check_args(const Args& args) {
   const std::int64_t shape[] = {args.offsets.shape[0]};
   RIDGE_CHECK_OK(check_shape(kOp, "padded", args.padded, args.offsets.dtype, shape,
                              [&] { return fmt::format("offsets is {}", args.offsets.describe()); }));
-  return check_layout(kOp, "padded", args.padded, 1, "give a contiguous vector");
+  RIDGE_CHECK_OK(check_layout(kOp, "padded", args.padded, 1, "give a contiguous vector"));
+  return check_source(args);
 }
 
 Shape sizes_of(const Args& args) {
-  Shape s{args.x.shape[0], args.x.shape[1], args.offsets.shape[0] - 1, args.align};
+  const bool halved = args.of == GroupedQuantizeOf::kSwiglu;
+  Shape s{args.x.shape[0], halved ? args.x.shape[1] / 2 : args.x.shape[1], args.offsets.shape[0] - 1, args.align};
+  s.of = args.of, s.probs = args.probs.rank != 0, s.own_rows = args.own_rows;
   s.capacity = grouped_quantize_capacity(s.rows, s.groups, s.align);
   s.dtype = args.x.dtype, s.offsets = args.offsets.dtype;
   return s;
@@ -79,11 +119,22 @@ Result<Problem> bind(const record::Case& requested) {
     RIDGE_CHECK_OK(check_scales(align, c.granularity, transposed));
   }
   const Shape s = shape_of(problem);
+  if (s.own_rows) RIDGE_CHECK_OK(check_own_rows(c.copies == coding::kBoth, c.granularity, align));
+  const bool backward = s.of == GroupedQuantizeOf::kSwigluBackward;
+  if (backward && s.cols % 2 != 0) {
+    return with_hint(invalid("{}: cols is {} of two halves", text, s.cols), "give an even number");
+  }
+  if (s.of == GroupedQuantizeOf::kRows && s.probs) {
+    return with_hint(invalid("{}: probs of rows that are coded as they are", text), "use of=swiglu, or probs=0");
+  }
   RIDGE_CHECK_OK(check_capacity(s));
+  RIDGE_CHECK_OK(check_addressable(text, "x", rows, s.columns_of_x()));
   RIDGE_CHECK_OK(check_addressable(text, "y", s.capacity, s.cols));
   OperandSpec offsets{"offsets", s.offsets, {groups + 1}};
   offsets.fill = offsets_fill(problem.values[kLoad], rows);
-  problem.operands = {{"x", s.dtype, {rows, s.cols}, false, false}, std::move(offsets)};
+  problem.operands = {{"x", s.dtype, {rows, s.columns_of_x()}, false, false}, std::move(offsets)};
+  if (backward) problem.operands.push_back({"dy", s.dtype, {rows, s.cols / 2}, false, false});
+  if (s.probs) problem.operands.push_back({"probs", DType::kF32, {rows}, false, false});
   RIDGE_CHECK_OK(coding::add_operands(problem, c, {{"padded", s.offsets, {groups + 1}, true, false}}));
   return problem;
 }
@@ -98,13 +149,22 @@ Shape shape_of(const Problem& problem) {
                v[kAlign],
                grouped_quantize_capacity(v[kRows], v[kGroups], v[kAlign]),
                kDtypes[v[kDtype]],
-               kOffsetTypes[v[kOffsets]]};
+               kOffsetTypes[v[kOffsets]],
+               static_cast<GroupedQuantizeOf>(v[kOf]),
+               v[kProbs] == 1,
+               v[kOwnRows] == 1};
 }
 
 coding::Coding coding_of(const Problem& problem) {
   const Shape s = shape_of(problem);
-  return coding::coding_of(problem, kParamCount, s.capacity, s.cols);
+  coding::Coding coding = coding::coding_of(problem, kParamCount, s.capacity, s.cols);
+  coding.segments = s.groups;
+  if (s.own_rows) coding.plain_rows = s.rows;
+  return coding;
 }
+
+coding::Coding own_coding_of(const Problem& problem) { return coding::copy_alone(coding_of(problem), false); }
+coding::Coding transposed_coding_of(const Problem& problem) { return coding::copy_alone(coding_of(problem), true); }
 
 std::vector<std::int64_t> padded_offsets(std::span<const std::int64_t> offsets, std::int64_t align) {
   std::vector<std::int64_t> padded = {0};
@@ -118,14 +178,20 @@ Result<Call> make_call(const Args& args) {
   RIDGE_CHECK_OK(check_args(args));
   if (args.q.rank != 0) RIDGE_CHECK_OK(check_scales(args.align, args.granularity, false));
   if (args.q_t.rank != 0) RIDGE_CHECK_OK(check_scales(args.align, args.granularity, true));
+  if (args.own_rows)
+    RIDGE_CHECK_OK(check_own_rows(args.q.rank != 0 && args.q_t.rank != 0, args.granularity, args.align));
   const Shape s = sizes_of(args);
   RIDGE_CHECK_OK(check_capacity(s));
-  const NamedView x{"x", &args.x}, offsets{"offsets", &args.offsets}, padded{"padded", &args.padded};
-  RIDGE_CHECK_OK(check_apart(kOp, padded, {x, offsets}));
+  const NamedView x{"x", &args.x}, offsets{"offsets", &args.offsets}, dy{"dy", &args.dy}, probs{"probs", &args.probs},
+      padded{"padded", &args.padded};
+  RIDGE_CHECK_OK(check_apart(kOp, padded, {x, offsets, dy, probs}));
   TensorView y = args.x;
-  y.shape[0] = s.capacity;
-  const NamedView others[] = {x, offsets, padded};
-  RIDGE_CHECK_OK(coding::check(kOp, coding::views_of(args), y, others, "padded x"));
+  y.shape[0] = s.capacity, y.shape[1] = s.cols;
+  const NamedView others[] = {x, offsets, dy, probs, padded};
+  coding::Views views = coding::views_of(args);
+  views.segments = s.groups;
+  if (s.own_rows) views.plain_rows = s.rows;
+  RIDGE_CHECK_OK(coding::check(kOp, views, y, others, "padded x"));
   Call call;
   call.values.resize(kParamCount);  // the load stays what it is by default: a call's offsets are its own
   call.values[kRows] = s.rows;
@@ -134,9 +200,13 @@ Result<Call> make_call(const Args& args) {
   call.values[kAlign] = s.align;
   call.values[kDtype] = index_of(kDtypes, s.dtype);
   call.values[kOffsets] = index_of(kOffsetTypes, s.offsets);
-  call.operands.push_back(args.x);
-  call.operands.push_back(args.offsets);
-  coding::add_to(call, coding::views_of(args), {args.padded});
+  call.values[kOf] = static_cast<std::int64_t>(s.of);
+  call.values[kProbs] = s.probs ? 1 : 0;
+  call.values[kOwnRows] = s.own_rows ? 1 : 0;
+  for (const TensorView* view : {&args.x, &args.offsets, &args.dy, &args.probs}) {
+    if (view->rank != 0) call.operands.push_back(*view);
+  }
+  coding::add_to(call, views, {args.padded});
   return call;
 }
 
@@ -147,7 +217,10 @@ std::vector<record::ParamInfo> params() {
                                         {"align", "128", "each group begins at a multiple of it: 16, 32, 64, 128", {}},
                                         {"dtype", "bf16", "of x", {"f32", "bf16", "f16"}},
                                         {"offsets", "i32", "their dtype", {"i32", "i64"}},
-                                        load_param()};
+                                        load_param(),
+                                        {"of", "rows", "what is coded", {"rows", "swiglu", "swiglu_backward"}},
+                                        record::flag_param("probs", "1: times a factor of each row"),
+                                        record::flag_param("own_rows", "1: q lies as the rows of x, not padded")};
   coding::add_params(all, "1x128");
   return all;
 }

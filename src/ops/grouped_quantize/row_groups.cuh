@@ -64,16 +64,22 @@ struct RowGroups {
     u32 first, end;
   };
   __device__ __forceinline__ Rows rows_of(u32 row) const {
-    const u32 of_warp = row / 16 * 16;
-    for (Before before = start(); before.next < count;) {
-      const RowGroup group = step(before);
-      const u32 here = __ballot_sync(~0u, group.first <= of_warp && of_warp < group.last);
-      if (here == 0) continue;
-      const int lane = __ffs(static_cast<int>(here)) - 1;
+    return of_row(row / 16 * 16, Rows{0, 0}, [row](const RowGroup& group, int lane, u32) -> Rows {
       const u32 begin = __shfl_sync(~0u, group.begin, lane), first = __shfl_sync(~0u, group.first, lane);
       return {begin + (row - first), __shfl_sync(~0u, group.end, lane)};
-    }
-    return {0, 0};
+    });
+  }
+  // The number of the group of a row of y, the same for all lanes; behind all groups that of the last one.
+  __device__ __forceinline__ u32 group_of(u32 row) const {
+    return of_row(row, count - 1, [](const RowGroup&, int, u32 number) { return number; });
+  }
+
+  // All rows of x that are of a group.
+  __device__ __forceinline__ Rows rows_of_all() const {
+    Before before = start();
+    const u32 first = before.begin;
+    while (before.next < count) step(before);
+    return {first, before.begin};
   }
 
   // Where groups begin in y; by a warp.
@@ -87,6 +93,19 @@ struct RowGroups {
   }
 
  private:
+  // take(group, lane, number) with what the lanes know and which of them has the group of a row of y.
+  template <class Result, class Take>
+  __device__ __forceinline__ Result of_row(u32 row, Result none, const Take& take) const {
+    for (Before before = start(); before.next < count;) {
+      const u32 number = before.next;
+      const RowGroup group = step(before);
+      const u32 here = __ballot_sync(~0u, group.first <= row && row < group.last);
+      if (here == 0) continue;
+      const int lane = __ffs(static_cast<int>(here)) - 1;
+      return take(group, lane, number + static_cast<u32>(lane));
+    }
+    return none;
+  }
   __device__ __forceinline__ void store(u32 at, u32 place) const {
     if constexpr (kWide) {
       static_cast<i64*>(padded)[at] = place;

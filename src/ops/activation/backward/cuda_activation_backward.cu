@@ -117,7 +117,7 @@ args = [{ struct = [
 // clang-format on
 
 #include "../../../device/cuda/kernel/row_pieces.cuh"
-#include "../functions.cuh"
+#include "../../gating/functions.cuh"
 
 namespace ridge::cuda {
 

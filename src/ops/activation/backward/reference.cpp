@@ -2,7 +2,7 @@
 #include "ops/activation/backward/backward.h"
 #include "ops/row_device_check.h"
 // clang-format off
-#include "ops/activation/row_model.cuh"
+#include "ops/gating/definition.cuh"
 #include "ops/activation/backward/row_model.cuh"
 // clang-format on
 
@@ -31,7 +31,7 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 
 std::shared_ptr<const DeviceCheck> device_check() {
   return rows::device_check<row_model>("ops/activation/backward/row_model.cuh", "activation_backward::RowModel",
-                                       "ops/activation/row_model.cuh");
+                                       "ops/gating/definition.cuh");
 }
 
 }  // namespace ridge::ops::activation_backward

@@ -115,7 +115,7 @@ args = [{ struct = "parameters" }]
 // clang-format on
 
 #include "../../coding/elements.cuh"
-#include "../functions.cuh"
+#include "../../gating/functions.cuh"
 
 namespace ridge::cuda {
 

@@ -17,7 +17,8 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  return coding::device_check<row_model, coding_of>({"ops/activation/row_model.cuh"}, "activation::RowModel");
+  return coding::device_check<row_model, coding_of>({"ops/gating/definition.cuh", "ops/activation/row_model.cuh"},
+                                                    "activation::RowModel");
 }
 
 }  // namespace ridge::ops::activation_quantize

@@ -121,7 +121,7 @@ args = [{ struct = "parameters" }]
 // clang-format on
 
 #include "../../../coding/elements.cuh"
-#include "../../functions.cuh"
+#include "../../../gating/functions.cuh"
 
 namespace ridge::cuda {
 
@@ -145,38 +145,9 @@ struct Source {
   u32 aligned_dy, aligned_x, aligned_up;  // rows start on 16 bytes
   Limits limits;
 
-  // Columns of x, which eight columns of d are made of: from `col` on, and from number `turn` on `half` further left.
-  struct Under {
-    i64 col;
-    u32 turn;
-  };
-  __device__ __forceinline__ void load_under(const StoredMatrix& from, bool aligned, i64 rows, i64 row,
-                                             const Under& under, Input& words) const {
-    if (!kGated || under.turn == 0 || under.turn == kSide) {
-      return load_eight<kInput>(from, aligned, rows, half, row, under.col, words);
-    }
-#pragma unroll
-    for (u32 w = 0; w < Pack::kWords; ++w) words[w] = 0;
-    if (row >= rows) return;
-    const i64 first = row * from.stride + under.col;
-#pragma unroll
-    for (u32 j = 0; j < kSide; ++j) {
-      const i64 back = j < under.turn ? 0 : half;
-      if (under.col + j - back >= half) continue;
-      if constexpr (Pack::kWide) {
-        words[j] = static_cast<const u32*>(from.data)[first + j - back];
-      } else {
-        words[j / 2] |= static_cast<u32>(static_cast<const u16*>(from.data)[first + j - back]) << (j % 2 * 16);
-      }
-    }
-  }
-
   // A row that is none or masked is made of zeros, of which both gradients are 0 whatever the function.
   __device__ __forceinline__ void load(i64 rows, i64, i64 row, i64 col, Packed<kType>::Square& to) const {
-    Under under{col, kSide};
-    if (kGated && col + kSide > half)
-      under = col < half ? Under{col, static_cast<u32>(half - col)} : Under{col - half, 0};
-    const bool vectors = under.col % kSide == 0;
+    const Under under = kGated ? under_halves(col, half) : Under{col, kSide};
 #pragma unroll
     for (u32 first = 0; first < kSide; first += kBatch) {
       Input a[kBatch], b[kBatch], c[kGated ? kBatch : 1];
@@ -186,9 +157,9 @@ struct Source {
         const i64 at = row + first + i;
         const bool counts = at < rows && (!kMask || mask[at] != 0);
         const i64 end = counts ? rows : 0;
-        load_under(dy, vectors && aligned_dy != 0, end, at, under, a[i]);
-        load_under(x, vectors && aligned_x != 0, end, at, under, b[i]);
-        if constexpr (kGated) load_under(up, vectors && aligned_up != 0, end, at, under, c[i]);
+        load_under<kInput>(dy, aligned_dy != 0, end, half, at, under, a[i]);
+        load_under<kInput>(x, aligned_x != 0, end, half, at, under, b[i]);
+        if constexpr (kGated) load_under<kInput>(up, aligned_up != 0, end, half, at, under, c[i]);
         if constexpr (kProbs) p[i] = counts ? probs[at] : 0.0f;
       }
 #pragma unroll

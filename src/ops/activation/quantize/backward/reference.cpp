@@ -2,7 +2,7 @@
 #include "ops/activation/quantize/backward/backward.h"
 #include "ops/coding/device_check.h"
 // clang-format off
-#include "ops/activation/row_model.cuh"
+#include "ops/gating/definition.cuh"
 #include "ops/activation/quantize/backward/row_model.cuh"
 // clang-format on
 
@@ -29,7 +29,7 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
 
 std::shared_ptr<const DeviceCheck> device_check() {
   return coding::device_check<row_model, coding_of>(
-      {"ops/activation/row_model.cuh", "ops/activation/quantize/backward/row_model.cuh"},
+      {"ops/gating/definition.cuh", "ops/activation/quantize/backward/row_model.cuh"},
       "activation_quantize_backward::RowModel");
 }
 

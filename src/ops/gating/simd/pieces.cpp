@@ -1,4 +1,4 @@
-#include "ops/activation/simd/pieces.h"
+#include "ops/gating/simd/pieces.h"
 
 #include "device/cpu/cpu_info.h"
 

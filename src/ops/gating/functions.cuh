@@ -1,6 +1,6 @@
-// The functions of activation and their derivatives in fp32, for both of its kernels. In the order of row_model.cuh's
-// operations or with fewer roundings, so that its bounds hold. Stands behind ptx.cuh and includes nothing: a test has
-// it on the host, with special functions that are as far off as a GPU's may be.
+// The functions of activation and their derivatives in fp32, for all kernels that have them. In the order of the row
+// models' operations or with fewer roundings, so that its bounds hold. Stands behind ptx.cuh and includes nothing: a
+// test has it on the host, with special functions that are as far off as a GPU's may be.
 #pragma once
 
 namespace ridge::cuda {

@@ -2,8 +2,8 @@
 // free of branches, so that a compiler makes vectors of the loops.
 #pragma once
 
-#include "ops/activation/simd/pieces.h"
 #include "ops/exponential.h"
+#include "ops/gating/simd/pieces.h"
 
 namespace ridge::ops::activation {
 namespace {

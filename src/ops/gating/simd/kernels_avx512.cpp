@@ -1,4 +1,4 @@
-#include "ops/activation/simd/pieces_body.h"
+#include "ops/gating/simd/pieces_body.h"
 
 namespace ridge::ops::activation {
 

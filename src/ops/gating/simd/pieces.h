@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "ops/activation/contract.h"
 #include "ops/lanes.h"
+#include "ridge/activation_function.h"
 
 namespace ridge::ops::activation {
 
