@@ -44,6 +44,7 @@ HeadFactors factors_of(const TileOperands& operands, float scale, std::int64_t b
   HeadFactors made{scale * (scale_of(operands.q_scale, b, h) * scale_of(operands.k_scale, b, kv_head)),
                    scale_of(operands.v_scale, b, kv_head)};
   made.usable = made.score >= 0 && made.score <= kMostCodeFactor;
+  if (!made.usable) made.score = 1;  // rows without keys are still found
   return made;
 }
 

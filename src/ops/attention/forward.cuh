@@ -94,8 +94,8 @@ inline constexpr u32 kTurnBarrier = 1;  // and the following kConsumers - 1
 inline constexpr u32 kTurnThreads = 2 * kWarpgroupThreads;
 inline constexpr u32 kNoTile = 0xFFFFFFFFu;
 // A maximum is replaced only by one that is larger by more than this, so exponentials reach 2^8: nothing is lost in
-// fp32 sums or in a 16-bit P, and O is hardly ever rescaled. The maximum has the weight 2^kOneLog2: codes reach 448, and
-// the smaller weights are the more bits they keep the closer to it they start.
+// fp32 sums or in a 16-bit P, and O is hardly ever rescaled. The maximum has the weight 2^kOneLog2: codes reach 448,
+// and the smaller weights are the more bits they keep the closer to it they start.
 #if RIDGE_CODES
 inline constexpr float kLazyLog2 = RIDGE_LAZY, kOneLog2 = 8.0f - kLazyLog2;
 #else
@@ -133,8 +133,8 @@ struct AttentionView {
   float power_of_score, cap_log2;  // with RIDGE_SOFTCAP: 2 log2(e) times the scale over the cap; the cap times log2(e)
   const float* alibi_slopes;       // [heads], with RIDGE_ALIBI
 #if RIDGE_CODES
-  const float *q_scale, *k_scale, *v_scale;                // [batch, heads], and twice [batch, kv_heads]
-  i64 q_scale_stride, k_scale_stride, v_scale_stride;      // of the batch
+  const float *q_scale, *k_scale, *v_scale;            // [batch, heads], and twice [batch, kv_heads]
+  i64 q_scale_stride, k_scale_stride, v_scale_stride;  // of the batch
 #endif
 
   // What a score that went through the softcap, or none, is multiplied with to be a power of two.
@@ -460,8 +460,8 @@ __device__ __forceinline__ void store_document_tiles(const TensorMap& map_o, con
 }
 
 #if RIDGE_CODES
-// What codes of a head are multiplied with: scores of them, to be powers of two, and O behind the softmax. Where a scale
-// is not finite, or scores would be turned around or be infinite, results of the head are not numbers.
+// What codes of a head are multiplied with: scores of them, to be powers of two, and O behind the softmax. Where a
+// scale is not finite, or scores would be turned around or be infinite, results of the head are not numbers.
 struct HeadScales {
   float power, values, log_sum;  // the last is added to a log-sum-exp: 0, or no number
 };
@@ -497,10 +497,10 @@ struct OnlineSoftmax {
     return x + __shfl_xor_sync(0xffffffffu, x, 2);
   }
 
-  // Scores become exp(score - maximum) times 2^kOneLog2; `rescale` is what earlier results have to be multiplied with. A row that has
-  // seen no key yet has the maximum -infinity and contributes nothing. One row after the other: the second one's
-  // maximum is found while the special-function unit works on the first. With RIDGE_ALIBI this thread's scores of a row
-  // lack `of_rows`, which is added to what there is one of in a row.
+  // Scores become exp(score - maximum) times 2^kOneLog2; `rescale` is what earlier results have to be multiplied with.
+  // A row that has seen no key yet has the maximum -infinity and contributes nothing. One row after the other: the
+  // second one's maximum is found while the special-function unit works on the first. With RIDGE_ALIBI this thread's
+  // scores of a row lack `of_rows`, which is added to what there is one of in a row.
   template <bool kFirst, int kCount>
   __device__ __forceinline__ void apply(float (&s)[kCount], float scale_log2, const float (&of_rows)[2],
                                         float (&rescale)[2]) {
@@ -851,9 +851,9 @@ struct Consumer {
       const u32 query_row = work.first_query + row + lane / 4 + 8 * h;
       if (view.log_sum_exp != nullptr && lane % 4 == 0 && query_row < work.q_len(view)) {
 #if RIDGE_CODES
-        const float value = sum == 0.0f
-                                ? -kInfinity
-                                : fmaf(of.maximum[h] * scales.power + (log2_approx(sum) - kOneLog2), kLn2, scales.log_sum);
+        const float value =
+            sum == 0.0f ? -kInfinity
+                        : fmaf(of.maximum[h] * scales.power + (log2_approx(sum) - kOneLog2), kLn2, scales.log_sum);
 #else
         const float value = C::kSinks     ? log_sum
                             : sum == 0.0f ? -kInfinity

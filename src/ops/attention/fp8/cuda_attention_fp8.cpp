@@ -14,9 +14,9 @@ const DescribedKernel& kernel() {
 }  // namespace
 
 Implementation cuda_attention_fp8() {
-  return configured_cuda_kernel("cuda_attention_fp8",
-                                "own kernel on Hopper's 8-bit matrix units, fed by its copy engine; compiled at run time",
-                                kernel, attention::no_wgmma);
+  return configured_cuda_kernel(
+      "cuda_attention_fp8", "own kernel on Hopper's 8-bit matrix units, fed by its copy engine; compiled at run time",
+      kernel, attention::no_wgmma);
 }
 
 }  // namespace ridge::ops::attention_fp8

@@ -237,8 +237,8 @@ __device__ __forceinline__ void turn(u32 (&words)[4]) {
 }  // namespace
 }  // namespace ridge::cuda
 
-// V [batch, keys, kv_heads, columns] to [batch, kv_heads, columns, whole blocks of keys], with zeros behind the last key
-// and the keys of every 16 in the order of key_at().
+// V [batch, keys, kv_heads, columns] to [batch, kv_heads, columns, whole blocks of keys], with zeros behind the last
+// key and the keys of every 16 in the order of key_at().
 extern "C" __global__ void __launch_bounds__(ridge::cuda::kTurningThreads)
     ridge_attention_turn_values(const ridge::cuda::u8* const v, ridge::cuda::u8* const turned,
                                 const ridge::cuda::i64 batch_stride, const ridge::cuda::i64 key_stride,
@@ -277,7 +277,8 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::kTurningThreads)
 #pragma unroll
     for (u32 c = 0; c < 4; ++c) {
       u8* const row = to + static_cast<i64>(4 * word + c) * gridDim.x * kTurnedKeys;
-      *reinterpret_cast<uint4*>(row + order * kKeysOfOrder) = make_uint4(rows[c][0], rows[c][1], rows[c][2], rows[c][3]);
+      *reinterpret_cast<uint4*>(row + order * kKeysOfOrder) =
+          make_uint4(rows[c][0], rows[c][1], rows[c][2], rows[c][3]);
     }
   }
 }

@@ -1,6 +1,7 @@
 // In which order keys lie in a row of V transposed. Includes nothing, so that a test runs it on the host.
 //
-// The product Q K^T leaves in lane l of a warp, with t = l % 4, the scores of keys 8 j + 2 t and 8 j + 2 t + 1, j = 0, 1,
+// The product Q K^T leaves in lane l of a warp, with t = l % 4, the scores of keys 8 j + 2 t and 8 j + 2 t + 1, j = 0,
+// 1,
 // ... of its two rows. As an operand of the product with V, whose instruction takes 32 keys, the same lane holds of
 // every 16 bytes of a row the bytes 4 t .. 4 t + 3. So of 16 keys it has
 //

@@ -83,8 +83,8 @@ Result<Problem> bind(const record::Case& requested) {
 
 attention::Shape shape_of(const Problem& problem) {
   const std::vector<std::int64_t>& v = problem.values;
-  attention::Shape s{v[kBatch], v[kHeads], v[kKvHeads], v[kQLen],
-                     v[kKLen],  v[kDim],   v[kVDim] == 0 ? v[kDim] : v[kVDim]};
+  attention::Shape s{
+      v[kBatch], v[kHeads], v[kKvHeads], v[kQLen], v[kKLen], v[kDim], v[kVDim] == 0 ? v[kDim] : v[kVDim]};
   s.dtype = attention::kDtypes[static_cast<std::size_t>(v[kOut])];
   s.window = attention::window_of(v[kMask] == 1, v[kKeysLeft] - 1, v[kKeysRight] - 1, s.q_len, s.k_len);
   return s;
@@ -134,8 +134,9 @@ Operator describe() {
   op.cases = cases;
   op.vary = vary;
   op.excuses = attention::excuses;
-  op.plan_values = [](const Problem& problem, std::span<const TensorView>,
-                      std::map<std::string, std::int64_t>& facts) { facts["v_dim"] = shape_of(problem).v_dim; };
+  op.plan_values = [](const Problem& problem, std::span<const TensorView>, std::map<std::string, std::int64_t>& facts) {
+    facts["v_dim"] = shape_of(problem).v_dim;
+  };
   return op;
 }
 

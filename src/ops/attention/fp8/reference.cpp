@@ -17,10 +17,10 @@ using attention::Shape;
 
 constexpr double kU = 0x1p-24, kInfinity = std::numeric_limits<double>::infinity(),
                  kNoNumber = std::numeric_limits<double>::quiet_NaN();
-constexpr double kMostFactor = 0x1p99;       // of scores
-constexpr std::int64_t kKeysAtOnce = 128;    // that the matrix unit adds up
-// Weights as e4m3: half a step of one, relative to it, and the smallest step, relative to the largest weight, whose code
-// is at least 2^6. The matrix unit aligns codes below the least normal one as if they were that.
+constexpr double kMostFactor = 0x1p99;     // of scores
+constexpr std::int64_t kKeysAtOnce = 128;  // that the matrix unit adds up
+// Weights as e4m3: half a step of one, relative to it, and the smallest step, relative to the largest weight, whose
+// code is at least 2^6. The matrix unit aligns codes below the least normal one as if they were that.
 constexpr double kWeightRoundoff = 0x1p-4, kLeastStep = 0x1p-15, kLeastNormal = 0x1p-12;
 
 // Codes as rows of numbers; row (b, i, h) of a tensor [batch, length, heads, dim] begins at its index times dim.
@@ -184,8 +184,8 @@ void append_output_row(const Shape& s, const Row& row, const Codes& v, Head& hea
       continue;
     }
     const double size = std::fabs(scale);
-    const double bound = size * (relative * columns.magnitude[c] + kLeastStep / 2 * row.unit * columns.all[c] +
-                                 lost.allowed[c]);
+    const double bound =
+        size * (relative * columns.magnitude[c] + kLeastStep / 2 * row.unit * columns.all[c] + lost.allowed[c]);
     const double step = numerics::ulp(s.dtype, std::fabs(sum) + bound);
     const double noise = columns.rounding[c] + lost.square[c] +
                          row.score_variance * (columns.square[c] + columns.sum[c] * columns.sum[c]);
@@ -226,7 +226,8 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
     std::vector<Head> heads;
     for (std::int64_t h = 0; h < s.heads; ++h) {
       const std::int64_t of_kv = s.kv_head(h);
-      const auto at = static_cast<std::size_t>(b * s.heads + h), kv_at = static_cast<std::size_t>(b * s.kv_heads + of_kv);
+      const auto at = static_cast<std::size_t>(b * s.heads + h),
+                 kv_at = static_cast<std::size_t>(b * s.kv_heads + of_kv);
       heads.push_back({b, h, of_kv, s.scale * q_scale[at] * k_scale[kv_at], v_scale[kv_at],
                        factor_of(transposed_copy(rows_of(k, b, of_kv), s.k_len, s.dim), s.dim, s.k_len, s.dim),
                        factor_of(rows_of(v, b, of_kv), s.k_len, s.v_dim, kKeysAtOnce)});
