@@ -106,13 +106,12 @@ void register_attention_fp8(torch::Library& library, c10::DispatchKey key) {
     case c10::DispatchKey::CPU:
     case c10::DispatchKey::CUDA: library.impl("attention_fp8", attention_fp8); return;
     case c10::DispatchKey::Meta:
-      library.impl("attention_fp8",
-                   [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_scale, const Tensor& k_scale,
-                      const Tensor& v_scale, at::ScalarType out_dtype, bool causal, std::optional<double> scale,
-                      std::int64_t window_left, std::int64_t window_right) {
-                     return meta({q, k, v, q_scale, k_scale, v_scale}, {causal, scale, window_left, window_right},
-                                 out_dtype);
-                   });
+      library.impl(
+          "attention_fp8", [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_scale,
+                              const Tensor& k_scale, const Tensor& v_scale, at::ScalarType out_dtype, bool causal,
+                              std::optional<double> scale, std::int64_t window_left, std::int64_t window_right) {
+            return meta({q, k, v, q_scale, k_scale, v_scale}, {causal, scale, window_left, window_right}, out_dtype);
+          });
       return;
     case c10::DispatchKey::Autograd: library.impl("attention_fp8", autograd); return;
     default: return;
