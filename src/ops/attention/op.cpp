@@ -74,10 +74,10 @@ Status check_operands(std::string_view op, const TensorView& q, const TensorView
 // What forward and backward ask of the inputs of the forward, and of its log-sum-exp.
 Status check_inputs(std::string_view op, const TensorView& q, const TensorView& k, const TensorView& v,
                     const TensorView& log_sum_exp, std::optional<double> scale, double softcap) {
-  RIDGE_CHECK_OK(check_operands(op, q, k, v, log_sum_exp, scale));
   if (index_of(kDtypes, q.dtype) < 0) {
     return with_hint(invalid("{}: q is {}; this dtype is not supported", op, q.describe()), "give bf16 or f16");
   }
+  RIDGE_CHECK_OK(check_operands(op, q, k, v, log_sum_exp, scale));
   if (softcap != 0 && !(static_cast<float>(softcap) > 0 && std::isfinite(static_cast<float>(softcap)))) {
     return with_hint(invalid("{}: a softcap of {} is not possible", op, softcap),
                      "give a finite number above 0, or 0 for none");

@@ -26,8 +26,8 @@ Status check_dtypes(const Args& args) {
 }
 
 Status check_args(const Args& args) {
-  RIDGE_CHECK_OK(attention::check_operands(kName, args.q, args.k, args.v, args.log_sum_exp, args.scale));
   RIDGE_CHECK_OK(check_dtypes(args));
+  RIDGE_CHECK_OK(attention::check_operands(kName, args.q, args.k, args.v, args.log_sum_exp, args.scale));
   RIDGE_CHECK_OK(attention::check_window(kName, args.window_left, args.window_right));
   RIDGE_CHECK_OK(check_scales("q_scale", args.q_scale, args.q.shape[0], args.q.shape[2], "q"));
   RIDGE_CHECK_OK(check_scales("k_scale", args.k_scale, args.k.shape[0], args.k.shape[2], "k"));
