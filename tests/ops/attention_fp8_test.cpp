@@ -1,6 +1,6 @@
-// What is particular to attention of codes: an emulation of the kernel for Hopper is within the contract in every family
-// of inputs and with every mask, and kernels that do less than they say are not; the order of keys that the kernel
-// counts on; what the arguments' check says.
+// What is particular to attention of codes: an emulation of the kernel for Hopper is within the contract in every
+// family of inputs and with every mask, and kernels that do less than they say are not; the order of keys that the
+// kernel counts on; what the arguments' check says.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -35,8 +35,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // ---- The order of keys
 
 // The bytes that lanes have of weights when they pack the accumulators of Q K^T in their order, four to a register, are
-// where the operand of the next product has them (src/device/cuda/kernel/wgmma.cuh), if a row's keys are in the order of
-// key_at().
+// where the operand of the next product has them (src/device/cuda/kernel/wgmma.cuh), if a row's keys are in the order
+// of key_at().
 TEST(AttentionFp8, PackedAccumulatorsAreTheOperandOfKeysInOrder) {
   constexpr int kKeys = 32;
   int found[kKeys];
@@ -45,15 +45,16 @@ TEST(AttentionFp8, PackedAccumulatorsAreTheOperandOfKeysInOrder) {
     for (int half = 0; half < 2; ++half) {
       const int at = 16 * half + 4 * lane;  // of the four bytes that a register of the operand holds
       for (int byte = 0; byte < 4; ++byte) {
-        const int group = 2 * half + byte / 2;                    // of eight columns of accumulators
-        const int column = 8 * group + 2 * lane + byte % 2;       // d[4 * group + byte % 2] of the lane's row
+        const int group = 2 * half + byte / 2;               // of eight columns of accumulators
+        const int column = 8 * group + 2 * lane + byte % 2;  // d[4 * group + byte % 2] of the lane's row
         ASSERT_EQ(found[at + byte], -1);
         found[at + byte] = column;
       }
     }
   }
   for (int place = 0; place < kKeys; ++place) {
-    EXPECT_EQ(found[place], place / 16 * 16 + static_cast<int>(cuda::key_at(static_cast<unsigned>(place) % 16))) << place;
+    EXPECT_EQ(found[place], place / 16 * 16 + static_cast<int>(cuda::key_at(static_cast<unsigned>(place) % 16)))
+        << place;
   }
 }
 
@@ -64,7 +65,7 @@ struct Kernel {
   bool promotes = true;
   int weight_bits = 3;  // behind the leading one
   bool scales_of_next_head = false;
-  double lazy = 0;      // how far a maximum may be exceeded, as a power of two
+  double lazy = 0;  // how far a maximum may be exceeded, as a power of two
 };
 
 struct Codes {
@@ -128,8 +129,8 @@ class Emulation {
 
   void run_row(std::int64_t b, std::int64_t i, std::int64_t h, Results& made) {
     const std::int64_t kv = s_.kv_head(h);
-    const float power = static_cast<float>(1.4426950408889634 * s_.scale) *
-                        (scale(0, b, h, s_.heads) * scale(1, b, kv, s_.kv_heads));
+    const float power =
+        static_cast<float>(1.4426950408889634 * s_.scale) * (scale(0, b, h, s_.heads) * scale(1, b, kv, s_.kv_heads));
     const ops::attention::Range seen = s_.keys_of(i);
     const std::vector<double> q = codes_[0].row(b, i, h);
     std::vector<float> o(static_cast<std::size_t>(s_.v_dim));

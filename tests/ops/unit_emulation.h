@@ -1,4 +1,5 @@
-// Hopper's matrix unit of 8-bit floats on the host. Shares nothing with what bounds its sums (ops/matmul/matrix_unit.h).
+// Hopper's matrix unit of 8-bit floats on the host. Shares nothing with what bounds its sums
+// (ops/matmul/matrix_unit.h).
 #pragma once
 
 #include <algorithm>
@@ -10,7 +11,9 @@ namespace ridge::testing {
 
 // Codes below the smallest normal one have its exponent in their field.
 inline constexpr double kLeastNormal = 0x1p-6;
-inline double lifted(double code) { return code == 0 ? 0 : std::copysign(std::max(std::abs(code), kLeastNormal), code); }
+inline double lifted(double code) {
+  return code == 0 ? 0 : std::copysign(std::max(std::abs(code), kLeastNormal), code);
+}
 
 // Integer arithmetic on 14 bits: every addend is an integer number of units of 2^-13 of the largest one's power of two,
 // which is told by the fields of exponents.

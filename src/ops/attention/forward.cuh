@@ -288,11 +288,12 @@ struct Producer {
       load_block<Config::kValuePanels>(SharedLayout::kValueRing, SharedLayout::kValues, value, map_v, work, block);
     }
   }
-  // Panels of 128 keys of V transposed.
+  // Panels of 128 keys of V transposed, which the launch before may still be at.
   __device__ __forceinline__ void load_turned_values(const Work& work, u32 block) {
     using C = Config;
     const Ring<C::kStages> ring{base + SharedLayout::kValueRing};
     const u32 full = ring.full(value.stage);
+    wait_for_prior_grid();
     barrier_wait(ring.empty(value.stage), value.parity ^ 1u);
     barrier_arrive_expect_bytes(full, C::kValueBytes);
 #pragma unroll

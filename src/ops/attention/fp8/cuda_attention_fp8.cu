@@ -183,6 +183,7 @@ args = [
 symbol = "ridge_attention"
 grid = ["min(sm_count, q_tiles * heads_total)"]
 block = [384]
+overlap_previous = true
 shared = "shared_bytes"
 args = [
   { tensor_map = "map_q" }, { tensor_map = "map_k" }, { tensor_map = "map_v" }, { tensor_map = "map_o" },
@@ -247,6 +248,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::kTurningThreads)
   using namespace ridge::cuda;
   // Four words between the keys of one order and the next: lanes of a warp read from different banks.
   __shared__ __align__(16) u32 keys[kTurnedKeys * kMostColumns / 4 + kOrders * 4];
+  let_next_grid_start();
   const u32 words = columns / 4, chunks = columns / 16, first = blockIdx.x * kTurnedKeys;
   const auto place_of = [&](u32 key) { return key * words + key / kKeysOfOrder * 4; };
   const u8* const from = v + blockIdx.y / kv_heads * batch_stride + blockIdx.y % kv_heads * head_stride;
