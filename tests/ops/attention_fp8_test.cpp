@@ -20,10 +20,30 @@
 #include "ridge/ops/attention_fp8.h"
 
 #define __forceinline__ inline
-namespace ridge::cuda {
-using u32 = unsigned;
+struct uint4 {
+  unsigned x, y, z, w;
+};
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+template <class T>
+T __ldg(const T* at) {
+  return *at;
 }
-#include "ops/attention/fp8/key_order.cuh"
+// The bytes of y behind those of x; one of them for each digit of the selector, the last digit first.
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+  const std::uint64_t both = x | static_cast<std::uint64_t>(y) << 32;
+  unsigned made = 0;
+  for (unsigned i = 0; i < 4; ++i) {
+    made |= static_cast<unsigned>(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+  }
+  return made;
+}
+namespace ridge::cuda {
+using u8 = unsigned char;
+using u32 = unsigned;
+using i64 = long long;
+inline void let_next_grid_start() {}
+}  // namespace ridge::cuda
+#include "ops/attention/fp8/turned_values.cuh"
 
 namespace ridge::testing {
 namespace {
@@ -55,6 +75,38 @@ TEST(AttentionFp8, PackedAccumulatorsAreTheOperandOfKeysInOrder) {
   for (int place = 0; place < kKeys; ++place) {
     EXPECT_EQ(found[place], place / 16 * 16 + static_cast<int>(cuda::key_at(static_cast<unsigned>(place) % 16)))
         << place;
+  }
+}
+
+// Every code of V at its column and the place of its key, zeros behind the last key, and nothing else.
+TEST(AttentionFp8, ValuesAreTurnedWithTheirKeysInOrder) {
+  if (!kFibersRun) GTEST_SKIP() << "sanitizers do not follow fibers";
+  constexpr unsigned kBatch = 2, kHeads = 2;
+  for (const unsigned columns : {16u, 48u, 128u}) {
+    for (const unsigned keys : {1u, 100u, 300u}) {
+      const unsigned tiles = (keys + 127) / 128, gap = 16;
+      const unsigned head_stride = columns + gap, key_stride = kHeads * head_stride, batch_stride = keys * key_stride;
+      std::vector<unsigned char> v(kBatch * batch_stride), turned(kBatch * kHeads * columns * tiles * 128, 0xff);
+      for (std::size_t e = 0; e < v.size(); ++e) v[e] = static_cast<unsigned char>(e * 37 + e / 251);
+      gridDim = {tiles, kBatch * kHeads, 1};
+      HostBlock block(cuda::kTurningThreads);
+      for (blockIdx.y = 0; blockIdx.y < gridDim.y; ++blockIdx.y) {
+        for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
+          block.run([&] {
+            ridge_attention_turn_values(v.data(), turned.data(), batch_stride, key_stride, head_stride, keys, kHeads,
+                                        columns);
+          });
+        }
+      }
+      for (unsigned row = 0; row < kBatch * kHeads * columns; ++row) {
+        for (unsigned place = 0; place < tiles * 128; ++place) {
+          const unsigned key = place / 16 * 16 + cuda::key_at(place % 16), head = row / columns;
+          const unsigned from = head / kHeads * batch_stride + key * key_stride + head % kHeads * head_stride;
+          const unsigned want = key < keys ? v[from + row % columns] : 0u;
+          ASSERT_EQ(turned[row * tiles * 128 + place], want) << columns << " columns, row " << row << ", key " << key;
+        }
+      }
+    }
   }
 }
 
