@@ -94,13 +94,10 @@ inline constexpr u32 kTurnBarrier = 1;  // and the following kConsumers - 1
 inline constexpr u32 kTurnThreads = 2 * kWarpgroupThreads;
 inline constexpr u32 kNoTile = 0xFFFFFFFFu;
 // A maximum is replaced only by one that is larger by more than this, so exponentials reach 2^8: nothing is lost in
-// fp32 sums or in a 16-bit P, and O is hardly ever rescaled. The maximum has the weight 2^kOneLog2: codes reach 448,
-// and the smaller weights are the more bits they keep the closer to it they start.
-#if RIDGE_CODES
-inline constexpr float kLazyLog2 = RIDGE_LAZY, kOneLog2 = 8.0f - kLazyLog2;
-#else
-inline constexpr float kLazyLog2 = 8.0f, kOneLog2 = 0.0f;
-#endif
+// fp32 sums or in a 16-bit P, and O is hardly ever rescaled. O of codes is rescaled when a product is added to it,
+// which costs nothing, and the maximum has the weight 2^kOneLog2: codes reach 448, and smaller weights have bits down
+// to 2^-9.
+inline constexpr float kLazyLog2 = Config::kCodes ? 0.0f : 8.0f, kOneLog2 = 8.0f;
 inline constexpr float kLn2 = 0.693147181f, kLog2E = 1.44269504f;
 inline constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
 
@@ -570,6 +567,7 @@ struct Consumer {
   u32 has_output = 0;     // 0: the next product with V starts O anew
 #if RIDGE_CODES
   float part[kOutputs];  // P V of a block of keys
+  float before_part[2];  // what O is multiplied with before it is added
   float power;           // of scores of the tile's head
 
   __device__ __forceinline__ float (&products())[kOutputs] { return part; }
@@ -612,6 +610,7 @@ struct Consumer {
   // Mostly there is nothing to do; the branch also keeps these products from being scheduled between the instructions
   // of the scores, where they hold up the matrix unit.
   __device__ __forceinline__ void rescale_output() {
+    if constexpr (C::kCodes) return;
     if (__all_sync(0xffffffffu, rescale[0] == 1.0f && rescale[1] == 1.0f)) return;
 #pragma unroll
     for (int i = 0; i < kOutputs; ++i) o[i] *= rescale[(i / 2) % 2];
@@ -621,6 +620,9 @@ struct Consumer {
   __device__ __forceinline__ void issue_values() {
     const u64 v =
         matrix_descriptor<kValueMajor>(base + SharedLayout::kValues + value.stage * C::kValueBytes, C::kKeyPanelBytes);
+#if RIDGE_CODES
+    before_part[0] = rescale[0], before_part[1] = rescale[1];
+#endif
     keep_in_registers(products());
     wgmma_fence();
 #pragma unroll
@@ -643,10 +645,10 @@ struct Consumer {
   __device__ __forceinline__ void finish_values() {
     wgmma_wait<0>();
     keep_in_registers(products());
-    if constexpr (C::kCodes) {
+#if RIDGE_CODES
 #pragma unroll
-      for (int i = 0; i < kOutputs; ++i) o[i] += products()[i];
-    }
+    for (int i = 0; i < kOutputs; ++i) o[i] = fmaf(o[i], before_part[(i / 2) % 2], part[i]);
+#endif
   }
   // O of a new tile. Products of 16 bits start it anew by themselves.
   __device__ __forceinline__ void start_output() {

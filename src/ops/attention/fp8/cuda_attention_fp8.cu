@@ -5,7 +5,7 @@
 // sum; its keys lie in the order in which a thread holds weights (key_order.cuh), so that they go from one product to
 // the next without an exchange. The second is the kernel of ../forward.cuh: persistent blocks, warpgroups that take
 // turns, the next scores and the last product with V under the softmax. Weights are rounded to e4m3 after they were
-// multiplied with up to 2^8; a product with V is added up for the 128 keys of a block by the matrix unit, which keeps
+// multiplied with 2^8; a product with V is added up for the 128 keys of a block by the matrix unit, which keeps
 // about 14 bits, and then in fp32.
 //
 // Wins on sequences from about a thousand keys; the first launch is in the way of short ones. Refuses heads of v above
@@ -39,12 +39,6 @@ values = [0, 1]
 default = 1
 category = "algorithm"
 title = "warpgroups issue products in turns"
-[[tunable]]
-name = "RIDGE_LAZY"
-values = [0, 1, 2]
-default = 0
-category = "algorithm"
-title = "a maximum is replaced by one that is larger by more than this power of two"
 */
 /* ridge-kernel
 op = "attention_fp8"
