@@ -54,6 +54,9 @@ RIDGE_WINDOW = { value = "window" }
 RIDGE_QUERY_IN_REGISTERS = { value = "query_in_registers" }
 [configs]
 default = { }
+two_stages = { RIDGE_STAGES = 2 }
+four_stages = { RIDGE_STAGES = 4 }
+no_turns = { RIDGE_TAKE_TURNS = 0 }
 [variants]
 d128_bf16_causal = { case = "attention_fp8 dim=128 out=bf16 mask=causal", every = true }
 d128_bf16_full = { case = "attention_fp8 dim=128 out=bf16 mask=full" }
