@@ -564,13 +564,18 @@ struct Consumer {
   float slope;            // of the tile's head, times log2(e), with RIDGE_ALIBI
   float of_rows[2];       // what the scores of this thread's rows lack, with RIDGE_ALIBI
   u32 values_in_use = 0;  // the stage of V that the product in flight reads
-  u32 has_output = 0;     // 0: the next product with V starts O anew
+  u32 has_output = 0;     // 0: the next product with V starts O anew; of codes: there is none to be added to O
 #if RIDGE_CODES
   float part[kOutputs];  // P V of a block of keys
   float before_part[2];  // what O is multiplied with before it is added
   float power;           // of scores of the tile's head
 
   __device__ __forceinline__ float (&products())[kOutputs] { return part; }
+  // Adds the last product with V to O, which comes to the scale of the maximum that the product had.
+  __device__ __forceinline__ void add_part() {
+#pragma unroll
+    for (int i = 0; i < kOutputs; ++i) o[i] = fmaf(o[i], before_part[(i / 2) % 2], part[i]);
+  }
 #else
   __device__ __forceinline__ float (&products())[kOutputs] { return o; }
 #endif
@@ -607,10 +612,14 @@ struct Consumer {
   }
 
   // O to the scale of the newest maximum, while the scores just issued are computed. Without effect on a new tile's O.
+  // Of codes the last product is added to O instead; the branch serves there, too.
   // Mostly there is nothing to do; the branch also keeps these products from being scheduled between the instructions
   // of the scores, where they hold up the matrix unit.
   __device__ __forceinline__ void rescale_output() {
-    if constexpr (C::kCodes) return;
+#if RIDGE_CODES
+    if (RIDGE_ADD_UNDER_SCORES != 0 && has_output != 0) add_part();
+    return;
+#endif
     if (__all_sync(0xffffffffu, rescale[0] == 1.0f && rescale[1] == 1.0f)) return;
 #pragma unroll
     for (int i = 0; i < kOutputs; ++i) o[i] *= rescale[(i / 2) % 2];
@@ -646,17 +655,16 @@ struct Consumer {
     wgmma_wait<0>();
     keep_in_registers(products());
 #if RIDGE_CODES
-#pragma unroll
-    for (int i = 0; i < kOutputs; ++i) o[i] = fmaf(o[i], before_part[(i / 2) % 2], part[i]);
+    if constexpr (RIDGE_ADD_UNDER_SCORES == 0) add_part();
 #endif
   }
   // O of a new tile. Products of 16 bits start it anew by themselves.
   __device__ __forceinline__ void start_output() {
     has_output = 0;
-    if constexpr (C::kCodes) {
+#if RIDGE_CODES
 #pragma unroll
-      for (int i = 0; i < kOutputs; ++i) o[i] = 0.0f;
-    }
+    for (int i = 0; i < kOutputs; ++i) o[i] = 0.0f;
+#endif
   }
 
   // Waits for the V that goes with the scores just worked on. Its place is behind the softmax and in front of the wait
@@ -830,6 +838,9 @@ struct Consumer {
 
   // Normalises O, writes it over this warp's rows of Q and tells the store warp; stores the log-sum-exp.
   __device__ __forceinline__ void finish_tile(const Work& work, u32 slot, const OnlineSoftmax& of) {
+#if RIDGE_CODES
+    if constexpr (RIDGE_ADD_UNDER_SCORES != 0) add_part();
+#endif
     float factor[2];
     u32 row = warpgroup * 64 + warp_in_group * 16;
     // Addresses are made here: kept from tile to tile they would take registers that there are not.

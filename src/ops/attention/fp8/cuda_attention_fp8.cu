@@ -39,6 +39,12 @@ values = [0, 1]
 default = 1
 category = "algorithm"
 title = "warpgroups issue products in turns"
+[[tunable]]
+name = "RIDGE_ADD_UNDER_SCORES"
+values = [0, 1]
+default = 1
+category = "algorithm"
+title = "a product with V is added to O while the next scores are computed, not before they are asked for"
 */
 /* ridge-kernel
 op = "attention_fp8"
@@ -57,6 +63,7 @@ default = { }
 two_stages = { RIDGE_STAGES = 2 }
 four_stages = { RIDGE_STAGES = 4 }
 no_turns = { RIDGE_TAKE_TURNS = 0 }
+add_first = { RIDGE_ADD_UNDER_SCORES = 0 }
 [variants]
 d128_bf16_causal = { case = "attention_fp8 dim=128 out=bf16 mask=causal", every = true }
 d128_bf16_full = { case = "attention_fp8 dim=128 out=bf16 mask=full" }
