@@ -612,17 +612,16 @@ struct Consumer {
   }
 
   // O to the scale of the newest maximum, while the scores just issued are computed. Without effect on a new tile's O.
-  // Of codes the last product is added to O instead; the branch serves there, too.
   // Mostly there is nothing to do; the branch also keeps these products from being scheduled between the instructions
-  // of the scores, where they hold up the matrix unit.
+  // of the scores, where they hold up the matrix unit. Of codes it is where the last product with V is added to O.
   __device__ __forceinline__ void rescale_output() {
 #if RIDGE_CODES
     if (RIDGE_ADD_UNDER_SCORES != 0 && has_output != 0) add_part();
-    return;
-#endif
+#else
     if (__all_sync(0xffffffffu, rescale[0] == 1.0f && rescale[1] == 1.0f)) return;
 #pragma unroll
     for (int i = 0; i < kOutputs; ++i) o[i] *= rescale[(i / 2) % 2];
+#endif
   }
 
   // O += P V of the block whose scores were turned into P last; of codes `part` is P V.
