@@ -272,7 +272,7 @@ def attention_of_codes(
     of_score = lost + 2.0**-20 * (1 + known_scores.abs().amax(-1, keepdim=True) if keys else 1)
     sums = 8 * _UNIT * keys**0.5
     relative = 0.5 * torch.finfo(dtype).eps + 2.0**-4 + 2 * of_score + sums
-    least = 2.0**-18 * (weights.amax(-1, keepdim=True) if keys else torch.zeros_like(known)) * (seen.to(v.dtype) @ v.abs())
+    least = 2.0**-16 * (weights.amax(-1, keepdim=True) if keys else torch.zeros_like(known)) * (seen.to(v.dtype) @ v.abs())
     of_out = relative * magnitude + least + _lost_in_matrix_unit(magnitude, weights.square() @ v.square(), 8)  # of 128 keys at a time
     of_out = of_out + rounding(out.abs() + of_out, dtype)
     of_total = (of_score + 2.0**-20 + 4 * _UNIT * known.abs() + sums).masked_fill(empty, 0)

@@ -94,10 +94,13 @@ inline constexpr u32 kTurnBarrier = 1;  // and the following kConsumers - 1
 inline constexpr u32 kTurnThreads = 2 * kWarpgroupThreads;
 inline constexpr u32 kNoTile = 0xFFFFFFFFu;
 // A maximum is replaced only by one that is larger by more than this, so exponentials reach 2^8: nothing is lost in
-// fp32 sums or in a 16-bit P, and O is hardly ever rescaled. O of codes is rescaled when a product is added to it,
-// which costs nothing, and the maximum has the weight 2^kOneLog2: codes reach 448, and smaller weights have bits down
-// to 2^-9.
-inline constexpr float kLazyLog2 = Config::kCodes ? 0.0f : 8.0f, kOneLog2 = 8.0f;
+// fp32 sums or in a 16-bit P, and O is hardly ever rescaled. The maximum has the weight 2^kOneLog2: codes reach 448,
+// and the smaller weights are the more bits they keep the closer to it they start.
+#if RIDGE_CODES
+inline constexpr float kLazyLog2 = RIDGE_LAZY, kOneLog2 = 8.0f - kLazyLog2;
+#else
+inline constexpr float kLazyLog2 = 8.0f, kOneLog2 = 0.0f;
+#endif
 inline constexpr float kLn2 = 0.693147181f, kLog2E = 1.44269504f;
 inline constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
 
@@ -564,18 +567,12 @@ struct Consumer {
   float slope;            // of the tile's head, times log2(e), with RIDGE_ALIBI
   float of_rows[2];       // what the scores of this thread's rows lack, with RIDGE_ALIBI
   u32 values_in_use = 0;  // the stage of V that the product in flight reads
-  u32 has_output = 0;     // 0: the next product with V starts O anew; of codes: there is none to be added to O
+  u32 has_output = 0;     // 0: the next product with V starts O anew
 #if RIDGE_CODES
   float part[kOutputs];  // P V of a block of keys
-  float before_part[2];  // what O is multiplied with before it is added
   float power;           // of scores of the tile's head
 
   __device__ __forceinline__ float (&products())[kOutputs] { return part; }
-  // Adds the last product with V to O, which comes to the scale of the maximum that the product had.
-  __device__ __forceinline__ void add_part() {
-#pragma unroll
-    for (int i = 0; i < kOutputs; ++i) o[i] = fmaf(o[i], before_part[(i / 2) % 2], part[i]);
-  }
 #else
   __device__ __forceinline__ float (&products())[kOutputs] { return o; }
 #endif
@@ -613,24 +610,17 @@ struct Consumer {
 
   // O to the scale of the newest maximum, while the scores just issued are computed. Without effect on a new tile's O.
   // Mostly there is nothing to do; the branch also keeps these products from being scheduled between the instructions
-  // of the scores, where they hold up the matrix unit. Of codes it is where the last product with V is added to O.
+  // of the scores, where they hold up the matrix unit.
   __device__ __forceinline__ void rescale_output() {
-#if RIDGE_CODES
-    if (RIDGE_ADD_UNDER_SCORES != 0 && has_output != 0) add_part();
-#else
     if (__all_sync(0xffffffffu, rescale[0] == 1.0f && rescale[1] == 1.0f)) return;
 #pragma unroll
     for (int i = 0; i < kOutputs; ++i) o[i] *= rescale[(i / 2) % 2];
-#endif
   }
 
   // O += P V of the block whose scores were turned into P last; of codes `part` is P V.
   __device__ __forceinline__ void issue_values() {
     const u64 v =
         matrix_descriptor<kValueMajor>(base + SharedLayout::kValues + value.stage * C::kValueBytes, C::kKeyPanelBytes);
-#if RIDGE_CODES
-    before_part[0] = rescale[0], before_part[1] = rescale[1];
-#endif
     keep_in_registers(products());
     wgmma_fence();
 #pragma unroll
@@ -653,17 +643,18 @@ struct Consumer {
   __device__ __forceinline__ void finish_values() {
     wgmma_wait<0>();
     keep_in_registers(products());
-#if RIDGE_CODES
-    if constexpr (RIDGE_ADD_UNDER_SCORES == 0) add_part();
-#endif
+    if constexpr (C::kCodes) {
+#pragma unroll
+      for (int i = 0; i < kOutputs; ++i) o[i] += products()[i];
+    }
   }
   // O of a new tile. Products of 16 bits start it anew by themselves.
   __device__ __forceinline__ void start_output() {
     has_output = 0;
-#if RIDGE_CODES
+    if constexpr (C::kCodes) {
 #pragma unroll
-    for (int i = 0; i < kOutputs; ++i) o[i] = 0.0f;
-#endif
+      for (int i = 0; i < kOutputs; ++i) o[i] = 0.0f;
+    }
   }
 
   // Waits for the V that goes with the scores just worked on. Its place is behind the softmax and in front of the wait
@@ -837,9 +828,6 @@ struct Consumer {
 
   // Normalises O, writes it over this warp's rows of Q and tells the store warp; stores the log-sum-exp.
   __device__ __forceinline__ void finish_tile(const Work& work, u32 slot, const OnlineSoftmax& of) {
-#if RIDGE_CODES
-    if constexpr (RIDGE_ADD_UNDER_SCORES != 0) add_part();
-#endif
     float factor[2];
     u32 row = warpgroup * 64 + warp_in_group * 16;
     // Addresses are made here: kept from tile to tile they would take registers that there are not.

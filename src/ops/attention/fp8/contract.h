@@ -18,15 +18,14 @@
 // Numerics  Products of codes are exact. Sums may be those of Hopper's matrix unit, which adds up in steps of 32 terms,
 //           aligns them and the partial sum to the largest of these and cuts off what is below 2^-13 of it
 //           (ops/matmul/matrix_unit.h): a sum of such steps is off by at most M = C + 10 sqrt(V). Scores are one sum
-//           over dim. Weights are 2^8 exp(s - m), m the largest score so far, rounded to e4m3: by 2^-4 of themselves or
-//           half the smallest step, which is 2^-18 of the largest weight of the row. Their sum is of those before they
-//           were rounded, in fp32. The products with v are added up by the matrix unit for at most 128 keys, which
-//           begin at a multiple of 128, and then in fp32. o is rounded once. With u = 2^-24, r the unit roundoff of o,
-//           F = scale q_scale k_scale, M_s and M_v the sums' errors of codes, e[i] = F max_j M_s[i,j] + 2^-20 (1 +
-//           max_j |s[i,j]|) and w[i,j] = exp(s[i,j] - L[i]): |o - exact| <= (r + 2^-4 + 2 e[i] + 8 u sqrt(k_len)) sum_j
-//           w |v|
-//           + 2^-18 max_j w sum_j |v| + v_scale M_v + half an ulp. |L - exact| <= e[i] + 2^-20 + (4 |L| + 8
-//           sqrt(k_len)) u. Scores of thousands are outside the model.
+//           over dim. Weights are exp(s - m), m the largest score so far, times a power of two that makes the largest
+//           2^6 to 2^8, rounded to e4m3: by 2^-4 of themselves or half the smallest step, 2^-16 of the largest weight
+//           of the row. Their sum is of those before they were rounded, in fp32. The products with v are added up by
+//           the matrix unit for at most 128 keys, which begin at a multiple of 128, and then in fp32. o is rounded
+//           once. With u = 2^-24, r the unit roundoff of o, F = scale q_scale k_scale, M_s and M_v the sums' errors of
+//           codes, e[i] = F max_j M_s[i,j] + 2^-20 (1 + max_j |s[i,j]|) and w[i,j] = exp(s[i,j] - L[i]): |o - exact| <=
+//           (r + 2^-4 + 2 e[i] + 8 u sqrt(k_len)) sum_j w |v| + 2^-16 max_j w sum_j |v| + v_scale M_v + half an ulp. |L
+//           - exact| <= e[i] + 2^-20 + (4 |L| + 8 sqrt(k_len)) u. Scores of thousands are outside the model.
 // NaN       A row with a score of NaN is NaN, its log-sum-exp too. Every other row, and every other head, keeps its
 //           values; but a weight of zero times a NaN v may be NaN in rows that see keys of the same 128, of a
 //           matrix-unit kernel, and in rows whose window ends within 320 keys of it.

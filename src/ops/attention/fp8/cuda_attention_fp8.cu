@@ -5,7 +5,7 @@
 // sum; its keys lie in the order in which a thread holds weights (key_order.cuh), so that they go from one product to
 // the next without an exchange. The second is the kernel of ../forward.cuh: persistent blocks, warpgroups that take
 // turns, the next scores and the last product with V under the softmax. Weights are rounded to e4m3 after they were
-// multiplied with 2^8; a product with V is added up for the 128 keys of a block by the matrix unit, which keeps
+// multiplied with up to 2^8; a product with V is added up for the 128 keys of a block by the matrix unit, which keeps
 // about 14 bits, and then in fp32.
 //
 // Wins on sequences from about a thousand keys; the first launch is in the way of short ones. Refuses heads of v above
@@ -40,11 +40,11 @@ default = 1
 category = "algorithm"
 title = "warpgroups issue products in turns"
 [[tunable]]
-name = "RIDGE_ADD_UNDER_SCORES"
-values = [0, 1]
-default = 1
+name = "RIDGE_LAZY"
+values = [0, 1, 2]
+default = 0
 category = "algorithm"
-title = "a product with V is added to O while the next scores are computed, not before they are asked for"
+title = "a maximum is replaced by one that is larger by more than this power of two"
 */
 /* ridge-kernel
 op = "attention_fp8"
@@ -60,10 +60,6 @@ RIDGE_WINDOW = { value = "window" }
 RIDGE_QUERY_IN_REGISTERS = { value = "query_in_registers" }
 [configs]
 default = { }
-two_stages = { RIDGE_STAGES = 2 }
-four_stages = { RIDGE_STAGES = 4 }
-no_turns = { RIDGE_TAKE_TURNS = 0 }
-add_first = { RIDGE_ADD_UNDER_SCORES = 0 }
 [variants]
 d128_bf16_causal = { case = "attention_fp8 dim=128 out=bf16 mask=causal", every = true }
 d128_bf16_full = { case = "attention_fp8 dim=128 out=bf16 mask=full" }

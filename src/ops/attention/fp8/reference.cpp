@@ -19,9 +19,9 @@ constexpr double kU = 0x1p-24, kInfinity = std::numeric_limits<double>::infinity
                  kNoNumber = std::numeric_limits<double>::quiet_NaN();
 constexpr double kMostFactor = 0x1p99;     // of scores
 constexpr std::int64_t kKeysAtOnce = 128;  // that the matrix unit adds up
-// Weights as e4m3: half a step of one, relative to it, and the smallest step and the least normal number, relative to
-// the largest weight, whose code is 2^8. The matrix unit aligns smaller codes as if they were the latter.
-constexpr double kWeightRoundoff = 0x1p-4, kLeastStep = 0x1p-17, kLeastNormal = 0x1p-14;
+// Weights as e4m3: half a step of one, relative to it, and the smallest step, relative to the largest weight, whose
+// code is at least 2^6. The matrix unit aligns codes below the least normal one as if they were that.
+constexpr double kWeightRoundoff = 0x1p-4, kLeastStep = 0x1p-15, kLeastNormal = 0x1p-12;
 
 // Codes as rows of numbers; row (b, i, h) of a tensor [batch, length, heads, dim] begins at its index times dim.
 struct Codes {
