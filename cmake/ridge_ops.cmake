@@ -8,8 +8,8 @@
 #   src/ops/<op>/**/*.cpp                                 helpers; kernels_<set>.cpp and tile_<set>.cpp get those instructions
 #   src/ops/<op>/cuda_<idea>.cpp                         the same for CUDA, in builds that have that backend
 #   src/ops/<op>/cuda_*.cu                               its device source, embedded, compiled at run time
-#   src/ops/<op>/backward/, quantize/, norm/             the same files once more, of the entries <op>_backward (its
-#                                                        gradients), <op>_quantize (its result in 8-bit codes) and
+#   src/ops/<op>/backward/, fp8/, quantize/, norm/        the same files once more, of the entries <op>_backward (its
+#                                                        gradients), <op>_fp8 (of 8-bit codes), <op>_quantize (its result in 8-bit codes) and
 #                                                        <op>_norm (of rows that are normalised first)
 #
 # The lists are generated because self-registering objects vanish from static libraries.
@@ -46,7 +46,7 @@ function(add_op name)
   file(RELATIVE_PATH folder "${RIDGE_GENERATED_DIR}/include/ridge/ops" "${arg_FOLDER}")
   ridge_write_if_different("${RIDGE_GENERATED_DIR}/include/ridge/ops/${name}.h"
                            "#pragma once\n#include \"${folder}/contract.h\"  // IWYU pragma: export\n")
-  foreach(more backward quantize norm)
+  foreach(more backward fp8 quantize norm)
     if(EXISTS "${arg_FOLDER}/${more}/contract.h")
       add_op(${name}_${more} LIST ${arg_LIST} FOLDER "${arg_FOLDER}/${more}")
     endif()
@@ -158,7 +158,7 @@ function(ridge_op_sources list sources_variable entries_variable)
   foreach(op IN LISTS ops)
     get_property(folder GLOBAL PROPERTY RIDGE_OP_FOLDER_${list}_${op})
     file(GLOB_RECURSE op_sources CONFIGURE_DEPENDS "${folder}/*.cpp")
-    list(FILTER op_sources EXCLUDE REGEX "^${folder}/(backward|quantize|norm)/")  # entries of their own
+    list(FILTER op_sources EXCLUDE REGEX "^${folder}/(backward|fp8|quantize|norm)/")  # entries of their own
     file(GLOB implementations CONFIGURE_DEPENDS "${folder}/cpu_*.cpp" "${folder}/cuda_*.cpp")
     ridge_backend_sources(op_sources)
     ridge_backend_sources(implementations)

@@ -120,6 +120,8 @@ constexpr const char* kSchemas[] = {
     "float? scale=None, bool deterministic=False, int window_left=-1, int window_right=-1, Tensor? sinks=None, float "
     "softcap=0.0, Tensor? alibi_slopes=None) -> "
     "(Tensor d_q, Tensor d_k, Tensor d_v, Tensor d_sinks)",
+    "attention_fp8(Tensor q, Tensor k, Tensor v, Tensor q_scale, Tensor k_scale, Tensor v_scale, ScalarType out_dtype, "
+    "bool causal=False, float? scale=None, int window_left=-1, int window_right=-1) -> (Tensor o, Tensor lse)",
     "varlen_attention(Tensor q, Tensor k, Tensor v, Tensor q_offsets, Tensor k_offsets, bool causal=False, "
     "float? scale=None, bool deterministic=False, int window_left=-1, int window_right=-1, Tensor? sinks=None, float "
     "softcap=0.0, Tensor? alibi_slopes=None) -> "
@@ -155,6 +157,7 @@ void register_all(torch::Library& library, c10::DispatchKey key) {
   register_rope_norm(library, key);
   register_rescale(library, key);
   register_attention(library, key);
+  register_attention_fp8(library, key);
 }
 
 }  // namespace

@@ -177,6 +177,7 @@ void register_rope(torch::Library& library, c10::DispatchKey key);
 void register_rope_norm(torch::Library& library, c10::DispatchKey key);
 void register_rescale(torch::Library& library, c10::DispatchKey key);
 void register_attention(torch::Library& library, c10::DispatchKey key);
+void register_attention_fp8(torch::Library& library, c10::DispatchKey key);
 void register_gemm_fp8(torch::Library& library, c10::DispatchKey key);
 void define_control(torch::Library& library);
 

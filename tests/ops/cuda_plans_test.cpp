@@ -916,6 +916,32 @@ TEST(AttentionPlan, AHeadOfAnySizeHasABuild) {
   }
 }
 
+// V is turned in front of the kernel, into as many bytes as it has codes with keys up to whole blocks.
+TEST(AttentionPlan, OfCodesReadsValuesThatAreTurnedFirst) {
+  constexpr const char* kSource = "ops/attention/fp8/cuda_attention_fp8.cu";
+  const Problem problem = problem_of("attention_fp8 batch=2 heads=4 kv_heads=2 q_len=500 k_len=300 dim=96 v_dim=80");
+  const std::vector<TensorView> views = dense_views(problem);
+  const ResolvedPlan plan = plan_of(kSource, problem, views);
+  EXPECT_THAT(symbols(plan), ElementsAre("ridge_attention_turn_values", "ridge_attention"));
+  EXPECT_EQ(plan.workspaces.at(0).bytes, 2u * 2 * 80 * 384);
+  EXPECT_EQ(plan.kernels[0].grid[0] * plan.kernels[0].grid[1], 3u * 4);
+  EXPECT_TRUE(plan.kernels[1].overlap_previous);
+  EXPECT_EQ(plan.kernels[1].grid[0], 32u);
+  EXPECT_EQ(plan.kernels[1].shared_bytes, 2 * 32768 + 3 * (16384u + 96 * 128) + 320);
+  EXPECT_THAT(plan.tensor_maps.at(0).strides_bytes, ElementsAre(4 * 96, 96, 500 * 4 * 96)) << "a code is a byte";
+  EXPECT_THAT(plan.tensor_maps[2].sizes, ElementsAre(384, 80, 2, 2));
+  EXPECT_THAT(plan.tensor_maps[2].box, ElementsAre(128, 96, 1, 1)) << "columns that V lacks are zeros";
+  EXPECT_THAT(described_kernel(kSource).build(0, plan_facts(problem, views))->defines,
+              testing::IsSupersetOf({"RIDGE_HEAD_DIM=96", "RIDGE_VALUE_DIM=96", "RIDGE_OUTPUT_TYPE=kBf16"}));
+  const auto refusal = [&](const char* words) {
+    const Problem refused = problem_of(fmt::format("attention_fp8 {}", words));
+    return described_kernel(kSource).refuses(plan_facts(refused, dense_views(refused))).value_or("");
+  };
+  EXPECT_EQ(refusal("dim=256 v_dim=128"), "");
+  EXPECT_THAT(refusal("dim=40"), testing::HasSubstr("multiples of 16"));
+  EXPECT_THAT(refusal("dim=256"), testing::HasSubstr("of v up to 128"));
+}
+
 // By the columns in memory: rows of documents are stored without the copy engine.
 TEST(AttentionPlan, ABuildForDocumentsHasTheColumnsOfTheCall) {
   const auto defines = [](const char* words) {

@@ -469,6 +469,30 @@ def check_experts(mesh):
         same((x.grad, own.weight.grad), (plain.grad, layer.weight.grad), 100, (place, of_x))
 
 
+def check_attention_of_codes(mesh):
+    """As of numbers, with scales beside their heads."""
+    whole = Replicate()
+    for kv_heads, causal in itertools.product((2, 1), (False, True)):
+        made = [rt.quantize_heads(torch.randn(2, length, heads, 16)) for length, heads in ((6, 4), (8, kv_heads), (8, kv_heads))]
+        tensors = [*(codes for codes, _ in made), *(scale for _, scale in made)]
+        want = rt.attention_fp8(*tensors, causal=causal, return_lse=True)
+        of_keys = (Shard(2), Shard(1)) if kv_heads == 2 else (whole, whole)
+        ways = [[whole] * 6, [Shard(0)] * 6, [Shard(2), of_keys[0], of_keys[0], Shard(1), of_keys[1], of_keys[1]]]
+        for places in ways if causal else [*ways, [Shard(1), *[whole] * 5]]:
+            shards = [distribute_tensor(t.view(torch.uint8) if t.dtype == torch.float8_e4m3fn else t, mesh, [place]) for t, place in zip(tensors, places)]
+            shards = [t.view(torch.float8_e4m3fn) if t.dtype == torch.uint8 else t for t in shards]
+            with CommDebugMode() as comm:
+                found = rt.attention_fp8(*shards, causal=causal, return_lse=True)
+            assert not comm.get_total_counts(), places
+            same(found, want, 45, places)
+        try:
+            rt.attention_fp8(*shards[:3], *tensors[3:], causal=causal)
+        except NotImplementedError as error:
+            assert "the scales are not all" in str(error), error
+        else:
+            raise AssertionError("scales that are no DTensors")
+
+
 def check_attention(mesh):
     """Batch and heads, and queries without a mask, in every placement: what lies alike moves nothing, and other placements are refused by name."""
     refused = 0
@@ -531,6 +555,7 @@ def check_attention(mesh):
     same((found,), (want.detach(),), 45, "documents")
     whole = distribute_tensor(upstream, mesh, [Replicate()])
     same(torch.autograd.grad(found, shards, whole), torch.autograd.grad(want, leaves, upstream), 35, "documents")
+    check_attention_of_codes(mesh)
     q, k, v = (distribute_tensor(torch.randn(2, heads, 6, 64).bfloat16(), mesh, [Shard(1)]) for heads in (4, 2, 2))  # GPUs have kernels for heads of 64
     assert rt.sdpa_refusal(q, k, v, is_causal=True, enable_gqa=True) is None
     same(rt.sdpa(q, k, v, is_causal=True, enable_gqa=True), rt.sdpa(*(t.full_tensor() for t in (q, k, v)), is_causal=True, enable_gqa=True), 60, "sdpa")

@@ -21,7 +21,7 @@ from ridgeline.bench.__main__ import main, parser
 from ridgeline.bench.measure import Found, Protocol, _last_level_caches, measure
 from ridgeline.bench.operators import BENCHES, Case
 
-SMALL = {"gemm": "8x16x24", "gemm_fp8": "16x32x48", "quantize": "16x160", "dequantize": "16x160", "rms_norm": "8x24", "layer_norm": "8x24", "softmax": "8x24", "activation": "8x24", "attention": "2x40x4x2x16"}
+SMALL = {"gemm": "8x16x24", "gemm_fp8": "16x32x48", "quantize": "16x160", "dequantize": "16x160", "rms_norm": "8x24", "layer_norm": "8x24", "softmax": "8x24", "activation": "8x24", "attention": "2x40x4x2x16", "attention_fp8": "2x40x4x2x16"}
 FROZEN = (
     "label,B,M,N,K,Check,Forward TFLOPS,Forward TFLOPS_stddev,Backward TFLOPS,Backward TFLOPS_stddev,Forward Time (ms),Backward Time (ms),"
     "out_snr,da_snr,db_snr"
@@ -40,6 +40,7 @@ HEADERS = {
     "softmax": ROWS_OF.removesuffix(",{}_snr"),
     "activation": ROWS_OF.format("dup"),
     "attention": ROWS_OF.format("dk_snr,dv").replace("GB/s", "TFLOPS").replace("dx_snr", "dq_snr"),
+    "attention_fp8": MEMORY.replace("GB/s", "TFLOPS"),
 }
 
 
@@ -120,6 +121,7 @@ WRONG = {
     "softmax": lambda case, x: rt.softmax(x, scale=1.02),
     "activation": lambda case, x, up: torch.nn.functional.gelu(x) * up,
     "attention": lambda case, q, k, v: rt.attention(q, k, v, causal=False),
+    "attention_fp8": lambda case, *given: BENCHES["attention_fp8"].ours(case, *given[:5], 1.2 * given[5], *given[6:]),
 }
 
 

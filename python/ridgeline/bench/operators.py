@@ -276,6 +276,21 @@ def _attention_by_torch(case: Case, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return out.transpose(1, 2)
 
 
+def _coded_heads(case: Case, draw: Callable[..., Tensor]) -> list[Tensor]:
+    """Codes and scales, and the numbers that they stand for, which torch gets."""
+    made = [rt.quantize_heads(x) for x in _heads(case, draw)]
+    return [*(codes for codes, _ in made), *(scale for _, scale in made), *((codes.float() * scale[:, None, :, None]).to(case.dtype) for codes, scale in made)]
+
+
+def _attention_of_codes(case: Case, *given: Tensor) -> Tensor:
+    q, k, v, q_scale, k_scale, v_scale = given[:6]
+    return rt.attention_fp8(q, k, v, q_scale, k_scale, v_scale, causal=True, out_dtype=case.dtype)
+
+
+def _attention_of_codes_expected(case: Case, grad: Tensor, *given: Tensor) -> list[Output]:
+    return reference.attention_of_codes((given[0], given[1], given[2]), (given[3], given[4], given[5]), True, case.dtype)[:1]
+
+
 _PRODUCTS = {
     "cpu": "256x192x160,64x64x64,512x512x512",
     "cuda": "4096x4096x4096,8192x4096x4096,8192x14336x4096,4096x4096x14336,8192x8192x8192",
@@ -446,6 +461,24 @@ BENCHES = {
             _attention_work,
             lambda case, grad, q, k, v: reference.attention(q, k, v, grad, True, case.dtype)[:4],
             gradients=("dq", "dk", "dv"),
+            output_size=lambda case: (*case.shape[:3], case.shape[4]),
+        ),
+        Bench(
+            "attention_fp8",
+            "causal attention of codes q [B, S, H, D] and k, v [B, S, G, D], beside torch's scaled_dot_product_attention of the numbers they stand for",
+            ("B", "S", "H", "G", "D"),
+            {"cpu": "1x128x4x2x64,1x512x8x2x64", "cuda": "1x2048x32x8x128,1x8192x32x8x128,1x16384x16x16x64"},
+            ("bf16", "f16"),
+            False,
+            "TFLOPS",
+            "attention_fp8",
+            "torch: scaled_dot_product_attention",
+            _coded_heads,
+            0,
+            _attention_of_codes,
+            lambda case, *given: _attention_by_torch(case, *given[6:]),
+            _attention_work,
+            _attention_of_codes_expected,
             output_size=lambda case: (*case.shape[:3], case.shape[4]),
         ),
     )

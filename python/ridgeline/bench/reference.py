@@ -238,6 +238,50 @@ def _attention_of_group(
     return [(out, of_out), *rounded, (total.squeeze(-1), of_total.masked_fill(empty, 0).squeeze(-1))]
 
 
+def _lost_in_matrix_unit(magnitude: Tensor, squares: Tensor, steps: float) -> Tensor:
+    """Of sums of products of codes, from those of their magnitudes and of their squares, as src/ops/matmul/matrix_unit.h has it where single terms
+    are not known: in each of ``steps`` of 32 terms one unit of the sum, and of 33 addends that of the largest."""
+    lost: Tensor = _SHORT * ((1 + steps**0.5 / 4) * magnitude + 33 * steps**0.5 * squares.sqrt())
+    return lost
+
+
+def attention_of_codes(
+    codes: tuple[Tensor, Tensor, Tensor],
+    scales: tuple[Tensor, Tensor, Tensor],
+    causal: bool,
+    dtype: torch.dtype,
+    scale: float | None = None,
+    window: tuple[int, int] = (-1, -1),
+) -> list[Output]:
+    """Attention of codes q and k [batch, length, heads, dim] and v [.., v_dim] with scales [batch, heads], and its log-sum-exp, written out; what is
+    allowed is the error model of src/ops/attention/fp8/contract.h."""
+    q, k, v = (x * s[:, None, :, None] for x, s in zip(codes, scales))
+    group = q.shape[2] // k.shape[2]
+    q, k, v = (x.transpose(1, 2) for x in (q, k.repeat_interleave(group, 2), v.repeat_interleave(group, 2)))
+    factor, keys = q.shape[-1] ** -0.5 if scale is None else scale, k.shape[2]
+    seen = _seen(q.shape[2], keys, causal, window, q.device)
+    scores = (factor * q @ k.mT).masked_fill(~seen, -torch.inf)
+    total = scores.logsumexp(-1, keepdim=True)
+    empty = total == -torch.inf
+    known = total.masked_fill(empty, 0)
+    weights = torch.exp(scores - known)
+    out, magnitude = weights @ v, weights @ v.abs()
+    known_scores = scores.masked_fill(~seen, 0)
+    lost = _lost_in_matrix_unit(q.abs() @ k.abs().mT, q.square() @ k.square().mT, q.shape[-1] / 32 + 4)
+    lost = factor * (lost * seen).amax(-1, keepdim=True) if keys else torch.zeros_like(known)
+    of_score = lost + 2.0**-20 * (1 + known_scores.abs().amax(-1, keepdim=True) if keys else 1)
+    sums = 8 * _UNIT * keys**0.5
+    relative = 0.5 * torch.finfo(dtype).eps + 2.0**-4 + 2 * of_score + sums
+    least = 2.0**-16 * (weights.amax(-1, keepdim=True) if keys else torch.zeros_like(known)) * (seen.to(v.dtype) @ v.abs())
+    of_out = relative * magnitude + least + _lost_in_matrix_unit(magnitude, weights.square() @ v.square(), 8)  # of 128 keys at a time
+    of_out = of_out + rounding(out.abs() + of_out, dtype)
+    of_total = (of_score + 2.0**-20 + 4 * _UNIT * known.abs() + sums).masked_fill(empty, 0)
+    return [
+        Output("out", out.transpose(1, 2), of_out.transpose(1, 2), least_snr(out, torch.float8_e4m3fn)),
+        Output("lse", total.squeeze(-1), of_total.squeeze(-1), -math.inf),
+    ]
+
+
 def attention(
     q: Tensor,
     k: Tensor,

@@ -11,12 +11,12 @@ from typing import Any, TextIO
 from .measure import Result, Times, median
 from .operators import BENCHES, Bench
 
-# The frozen headers of `benchmark.schema` gemm and memory, and that of others with a backward pass (custom).
+# The frozen headers of `benchmark.schema` gemm and, of GB/s, memory, and that of others with a backward pass (custom).
 _PRODUCT = (
     "label,B,M,N,K,Check,Forward TFLOPS,Forward TFLOPS_stddev,Backward TFLOPS,Backward TFLOPS_stddev,"
     "Forward Time (ms),Backward Time (ms),out_snr,da_snr,db_snr"
 )
-_FORWARD = "label,Check,Forward GB/s,Forward GB/s_stddev,Forward Time (ms),out_snr"
+_FORWARD = "label,Check,Forward {0},Forward {0}_stddev,Forward Time (ms),out_snr"
 _OTHERS = (
     "label,Check,Forward {0},Forward {0}_stddev,Backward {0},Backward {0}_stddev,Forward Time (ms),"
     "Backward Time (ms),out_snr"
@@ -27,7 +27,7 @@ _PEER = "Peer,Peer Forward Time (ms),Peer Backward Time (ms),Forward Ratio,Backw
 def header(bench: Bench) -> str:
     if bench.axes == ("M", "N", "K"):
         return _PRODUCT
-    return "".join((_OTHERS.format(bench.unit), *(f",{name}_snr" for name in bench.gradients))) if bench.leaves else _FORWARD
+    return "".join((_OTHERS.format(bench.unit), *(f",{name}_snr" for name in bench.gradients))) if bench.leaves else _FORWARD.format(bench.unit)
 
 
 def full_header(bench: Bench) -> str:

@@ -12,6 +12,7 @@ from .adamw import AdamW  # noqa: E402
 from .heads import Attention, attention, varlen_attention  # noqa: E402
 from ._recipe import DelayedScaling, Recipe, recipe, recipes  # noqa: E402
 from .coded import activation_quantize, rms_norm_quantize  # noqa: E402
+from .coded_heads import attention_fp8, quantize_heads  # noqa: E402
 from .config import QuantConfig  # noqa: E402
 from .control import autotune, backends, explain, last_used, reset, set_backend, set_sm_budget  # noqa: E402
 from .conversion import convert, quantize_  # noqa: E402
@@ -77,6 +78,7 @@ __all__ = [
     "activation",
     "activation_quantize",
     "attention",
+    "attention_fp8",
     "autocast_fp8",
     "autotune",
     "backends",
@@ -108,6 +110,7 @@ __all__ = [
     "permute",
     "quantize",
     "quantize_",
+    "quantize_heads",
     "quantized_weights",
     "rms_norm",
     "rms_norm_quantize",

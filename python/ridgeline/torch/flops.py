@@ -93,7 +93,7 @@ def register() -> None:
     register_flop_formula(ops.symmetric_product)(_symmetric)
     register_flop_formula(ops.gemm_fp8_scaled)(_scaled)
     register_flop_formula(ops.gemm_fp8_scaled_add_)(_scaled_add)
-    register_flop_formula(ops.attention)(_attention)
+    register_flop_formula([ops.attention, ops.attention_fp8])(_attention)
     register_flop_formula(ops.attention_backward)(_attention_backward)
     register_flop_formula(ops.varlen_attention)(_varlen_attention)
     register_flop_formula(ops.varlen_attention_backward)(_varlen_attention_backward)

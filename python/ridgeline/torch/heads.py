@@ -113,13 +113,7 @@ def attention(
             alibi_slopes=alibi_slopes,
         )
         return traced
-    if layout not in ("bshd", "bhsd"):
-        raise ValueError(f"attention: layout={layout!r} is unknown; use 'bshd' or 'bhsd'")
-    if layout == "bhsd":
-        if not q.dim() == k.dim() == v.dim() == 4:
-            shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in (("q", q), ("k", k), ("v", v)))
-            raise ValueError(f"attention: the shapes are {shapes}; give [batch, heads, length, dim]")
-        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+    q, k, v = heads_in_front("attention", layout, q, k, v)
     left, right = window_ends(window, "attention")
     _no_shards("attention", alibi_slopes, q, k, v, sinks)
     if any(is_dtensor(x) for x in (q, k, v, sinks)):
@@ -133,6 +127,18 @@ def attention(
     if layout == "bhsd":
         o = o.transpose(1, 2)
     return (o, lse) if return_lse else o
+
+
+def heads_in_front(name: str, layout: Layout, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """q, k and v as [batch, length, heads, dim]."""
+    if layout not in ("bshd", "bhsd"):
+        raise ValueError(f"{name}: layout={layout!r} is unknown; use 'bshd' or 'bhsd'")
+    if layout == "bshd":
+        return tensors
+    if not all(x.dim() == 4 for x in tensors):
+        shapes = ", ".join(f"{each} {tuple(x.shape)}" for each, x in zip("qkv", tensors))
+        raise ValueError(f"{name}: the shapes are {shapes}; give [batch, heads, length, dim]")
+    return tuple(x.transpose(1, 2) for x in tensors)
 
 
 def _no_shards(name: str, slopes: torch.Tensor | None, *others: torch.Tensor | None) -> None:

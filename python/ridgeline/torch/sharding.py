@@ -533,6 +533,26 @@ def _attention(letters: str, results: str) -> Any:
     return rule
 
 
+def _attention_fp8(*args: Any) -> Any:
+    """q, k, v and the scales of their heads, [batch, heads]; then the dtype of o, whether it is causal, scale and the ends of a window."""
+    from torch.distributed.tensor import Replicate, Shard
+
+    q, k = args[0], args[1]
+    masked = _get(args, 7, False) or any(_get(args, at, -1) >= 0 for at in (9, 10))
+    letters = "qkkaccl"  # a the scales of q, c those of k and v, l the log-sum-exp
+
+    def way(**places: Any) -> dict[str, tuple[Any, Any]]:
+        return {each: (places.get(each, Replicate()),) * 2 for each in letters}
+
+    ways = [way(), dict.fromkeys(letters, (Shard(0), Shard(0)))]
+    if _shared_out(q.shape[2], k.shape[2], q.mesh.size()):
+        of_keys = {} if k.shape[2] == 1 else {"k": Shard(2), "c": Shard(1)}
+        ways.append(way(q=Shard(2), a=Shard(1), l=Shard(1), **of_keys))
+    if not masked:
+        ways.append(way(q=Shard(1), l=Shard(2)))
+    return _placed(ways, letters[:6], "ql", len(args), None)
+
+
 def _varlen_attention(letters: str, results: str) -> Any:
     """q rows of q, o and their gradients, k of k and v and theirs, l the log-sum-exp, s a number of each head of q, d offsets of documents, by
     position; sinks are among the rest as above. Heads may be sharded."""
@@ -719,6 +739,7 @@ def register() -> None:
         (ops.rope_norm_backward, _rope_norm_backward, 9),
         (ops.attention, _attention("qkk", "ql"), 3),
         (ops.attention_backward, _attention("qqkkql", "qkks"), 6),
+        (ops.attention_fp8, _attention_fp8, 6),
         (ops.varlen_attention, _varlen_attention("qkkdd", "ql"), 5),
         (ops.varlen_attention_backward, _varlen_attention("qqkkqldd", "qkks"), 8),
         (ops.embedding, _embedding, 2),

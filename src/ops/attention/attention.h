@@ -123,8 +123,11 @@ inline Shape shape_of(const Problem& problem, const Arguments& arguments) {
 // What a call that names no scale has.
 inline double usual_scale(std::int64_t dim) { return 1 / std::sqrt(static_cast<double>(dim)); }
 
-// Checks that forward and backward share; `op` is the operator that an error names.
+// Checks that forward and backward, and the forward of codes, share; `op` is the operator that an error names.
 Status check_heads(std::string_view where, const Shape& shape);
+// Shapes and layouts, k and v of the dtype of q, and the scale.
+Status check_operands(std::string_view op, const TensorView& q, const TensorView& k, const TensorView& v,
+                      const TensorView& log_sum_exp, std::optional<double> scale);
 Status check_inputs(std::string_view op, const TensorView& q, const TensorView& k, const TensorView& v,
                     const TensorView& log_sum_exp, std::optional<double> scale, double softcap);
 Status check_window(std::string_view where, std::int64_t left, std::int64_t right);
@@ -156,6 +159,14 @@ bool excuses(const Problem& problem, numerics::Family family);
 // Pairs of a query and a key that it sees; of packed documents as if they were of one length.
 double visible_pairs(const Shape& shape);
 
+// The views of a call on a processor; of rank 0 where it has none. The scales are those of codes.
+struct TileOperands {
+  TensorView q, k, v, o, log_sum_exp, sinks, slopes;
+  TensorView q_scale, k_scale, v_scale;
+};
+// What the kernels for processors do.
+Status run_tiles(const Shape& shape, const Documents& documents, const TileOperands& operands, const Stream& stream);
+
 // The keys that a query sees, and its place among them, for references alone.
 struct Seen {
   std::vector<std::int64_t> keys;
@@ -181,6 +192,9 @@ std::shared_ptr<const DeviceCheck> device_check();
 Refusal no_wgmma(const DeviceInfo& device);  // of the kernels for Hopper, forward and backward
 record::Cost cost(const Problem& problem);
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed);
+// The same of a problem with these sizes, also one of codes: lengths are at the same places of its values.
+record::Cost cost_of(const Problem& problem, const Shape& shape);
+record::Case vary_of(const Problem& problem, const Shape& shape, Variation variation, std::uint64_t seed);
 std::vector<record::Case> cases(CaseSet set, Backend backend);
 // Words of cases in a window, of packed documents, of values of another size than keys, with sinks, with a softcap, and
 // with slopes, to check forward and backward by.

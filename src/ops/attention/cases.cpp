@@ -195,8 +195,11 @@ std::vector<record::Case> cases(CaseSet set, Backend backend) {
 
 // Lengths vary. For a reduced case one group of heads of one sequence stays: the work of a run is bounded.
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed) {
+  return vary_of(problem, shape_of(problem), variation, seed);
+}
+
+record::Case vary_of(const Problem& problem, const Shape& own, Variation variation, std::uint64_t seed) {
   constexpr std::size_t kSizes[] = {kQLen, kKLen};
-  const Shape own = shape_of(problem);
   record::Case other = vary_sizes(problem, kSizes, own.dim + own.v_dim > 256 ? 8 : 16, variation, seed);
   if (variation == Variation::kReduced || variation == Variation::kAlignedReduced) {
     if (own.kv_heads > 0) {

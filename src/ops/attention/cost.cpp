@@ -26,8 +26,9 @@ double visible_pairs(const Shape& s) {
   return below_end - (s.window.left < 0 ? 0.0 : pairs_below(q, k, static_cast<double>(s.place(-s.window.left))));
 }
 
-record::Cost cost(const Problem& problem) {
-  const Shape s = shape_of(problem);
+record::Cost cost(const Problem& problem) { return cost_of(problem, shape_of(problem)); }
+
+record::Cost cost_of(const Problem& problem, const Shape& s) {
   record::Cost cost;
   if (s.batch == 0 || s.heads == 0 || s.q_len == 0) return cost;
   for (const OperandSpec& operand : problem.operands) {

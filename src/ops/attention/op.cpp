@@ -51,15 +51,11 @@ void set_sizes(Call& call, const TensorView& q, const TensorView& k, const Tenso
   call.values[kDtype] = index_of(kDtypes, q.dtype);
 }
 
-// What forward and backward ask of the inputs of the forward, and of its log-sum-exp.
-Status check_inputs(std::string_view op, const TensorView& q, const TensorView& k, const TensorView& v,
-                    const TensorView& log_sum_exp, std::optional<double> scale, double softcap) {
+Status check_operands(std::string_view op, const TensorView& q, const TensorView& k, const TensorView& v,
+                      const TensorView& log_sum_exp, std::optional<double> scale) {
   RIDGE_CHECK_OK(check_heads_layout(op, "q", q));
   RIDGE_CHECK_OK(check_heads_layout(op, "k", k));
   RIDGE_CHECK_OK(check_heads_layout(op, "v", v));
-  if (index_of(kDtypes, q.dtype) < 0) {
-    return with_hint(invalid("{}: q is {}; this dtype is not supported", op, q.describe()), "give bf16 or f16");
-  }
   RIDGE_CHECK_OK(check_heads(op, {q.shape[0], q.shape[2], k.shape[2], q.shape[1], k.shape[1], q.shape[3], v.shape[3]}));
   const std::int64_t keys[] = {q.shape[0], k.shape[1], k.shape[2], q.shape[3]};
   RIDGE_CHECK_OK(check_shape(op, "k", k, q.dtype, keys, "give k the batch, dim and dtype of q"));
@@ -72,6 +68,16 @@ Status check_inputs(std::string_view op, const TensorView& q, const TensorView& 
     return with_hint(invalid("{}: a scale of {} is not possible", op, *scale),
                      "give a finite number above 0, or none for 1 / sqrt(dim)");
   }
+  return ok_status();
+}
+
+// What forward and backward ask of the inputs of the forward, and of its log-sum-exp.
+Status check_inputs(std::string_view op, const TensorView& q, const TensorView& k, const TensorView& v,
+                    const TensorView& log_sum_exp, std::optional<double> scale, double softcap) {
+  if (index_of(kDtypes, q.dtype) < 0) {
+    return with_hint(invalid("{}: q is {}; this dtype is not supported", op, q.describe()), "give bf16 or f16");
+  }
+  RIDGE_CHECK_OK(check_operands(op, q, k, v, log_sum_exp, scale));
   if (softcap != 0 && !(static_cast<float>(softcap) > 0 && std::isfinite(static_cast<float>(softcap)))) {
     return with_hint(invalid("{}: a softcap of {} is not possible", op, softcap),
                      "give a finite number above 0, or 0 for none");

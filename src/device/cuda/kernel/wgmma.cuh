@@ -56,9 +56,10 @@ __device__ __forceinline__ void keep_in_registers(float (&values)[Count]) {
 }
 
 // d = A * B + (accumulate ? d : 0). `mma` reads A from shared memory; `mma_register_a` takes it from four registers per
-// thread (16-bit types, K-major by nature): a[2i + h] holds, of row 16w + 8h + l/4, columns 8i + 2(l%4) and the next.
-// These are the rows and columns of accumulators d[8c + 4i + 2h] and d[8c + 4i + 2h + 1], so a finished tile becomes
-// the next product's A by packing neighbours, with no exchange between threads.
+// thread (16-bit types and e4m3, K-major by nature): a[2i + h] holds, of row 16w + 8h + l/4, columns 8i + 2(l%4) and
+// the next. These are the rows and columns of accumulators d[8c + 4i + 2h] and d[8c + 4i + 2h + 1], so a finished tile
+// becomes the next product's A by packing neighbours, with no exchange between threads. Of e4m3 it holds columns 16i +
+// 4(l%4) and the next three: a finished tile is that of other columns (src/ops/attention/fp8/key_order.cuh).
 template <int N, MatrixType kTypeA, MatrixType kTypeB, Major kMajorA, Major kMajorB>
 struct Wgmma {
   static_assert(N < 0, "no wgmma wrapper for this N: add RIDGE_WGMMA_SHAPE for it");
@@ -123,6 +124,12 @@ struct Wgmma {
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate),                               \
                  "n"(kMajorB == Major::kMn ? 1 : 0))
 
+#define RIDGE_WGMMA_REGISTER_A_K_MAJOR(N, KIND, R, A0, A1, A2, A3, B, P)                                            \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #P ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k32.f32." KIND \
+               " {" RIDGE_D##R "}, {%" #A0 ",%" #A1 ",%" #A2 ",%" #A3 "}, %" #B ", p, 1, 1;\n}\n"                   \
+               : RIDGE_OUT_##R                                                                                      \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate))
+
 #define RIDGE_WGMMA_SHAPE(N, R, A, B, P, TA, TB, P4, TB4)                                                            \
   template <MatrixType kTypeA, MatrixType kTypeB, Major kMajorA, Major kMajorB>                                      \
   struct Wgmma<N, kTypeA, kTypeB, kMajorA, kMajorB> {                                                                \
@@ -151,9 +158,11 @@ struct Wgmma {
       static_assert(kTypeA == kTypeB && kMajorA == Major::kK, "A in registers is K-major and of the type of B");     \
       if constexpr (kTypeA == MatrixType::kBf16) {                                                                   \
         RIDGE_WGMMA_REGISTER_A(N, "bf16.bf16", R, A, B, P, TA, TB, P4, TB4);                                         \
-      } else {                                                                                                       \
-        static_assert(kTypeA == MatrixType::kF16, "only 16-bit types are wrapped with A in registers");              \
+      } else if constexpr (kTypeA == MatrixType::kF16) {                                                             \
         RIDGE_WGMMA_REGISTER_A(N, "f16.f16", R, A, B, P, TA, TB, P4, TB4);                                           \
+      } else {                                                                                                       \
+        static_assert(kTypeA == MatrixType::kE4m3 && kMajorB == Major::kK, "no other type has A in registers");      \
+        RIDGE_WGMMA_REGISTER_A_K_MAJOR(N, "e4m3.e4m3", R, A, B, P, TA, TB, P4);                                      \
       }                                                                                                              \
     }                                                                                                                \
   }
@@ -206,6 +215,7 @@ RIDGE_WGMMA_SHAPE(256, 128, 128, 129, 130, 131, 132, 133, 134);
 #undef RIDGE_WGMMA_16BIT
 #undef RIDGE_WGMMA_K_MAJOR
 #undef RIDGE_WGMMA_REGISTER_A
+#undef RIDGE_WGMMA_REGISTER_A_K_MAJOR
 #undef RIDGE_WGMMA_SHAPE
 
 }  // namespace ridge::cuda
