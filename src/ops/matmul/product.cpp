@@ -166,6 +166,8 @@ class Residuals {
                                    row, residual, allowed);
     }
     finite_ = finite_ && std::isfinite(row_square);
+    const double first = expected.lanes[row].value[0];
+    rows_.push_back(std::isnan(first) ? std::numeric_limits<double>::infinity() : first);
   }
 
   SpotCheck result() {
@@ -176,7 +178,7 @@ class Residuals {
       result_.detail = fmt::format("{}: C holds NaN or Inf", label_);
     } else if (shape_.m > 0) {
       const double rms = std::sqrt(mean_square_ / static_cast<double>(shape_.m * numerics::kSignedLanes));
-      const double limit = numerics::rms_limit(shape_.m);
+      const double limit = numerics::rms_limit(different_rows());
       if (rms > worst_ * limit) {
         result_.residual = rms;
         result_.allowed = limit;
@@ -190,9 +192,16 @@ class Residuals {
   }
 
  private:
+  // Equal rows have one residual, not many: their mean says as little as that of one.
+  std::int64_t different_rows() {
+    std::ranges::sort(rows_);
+    return std::ranges::unique(rows_).begin() - rows_.begin();
+  }
+
   const std::string& label_;
   const ProductModel& shape_;
   SpotCheck result_;
+  std::vector<double> rows_;  // a projection of each, by which equal ones are known
   double worst_ = -1.0, mean_square_ = 0.0;
   bool finite_ = true;
 };
