@@ -52,7 +52,8 @@ record::ProposalRequest proposal_request(const State& state) {
   request.incumbent = state.incumbent.candidate;
   if (Result<record::TuneSpace> space = record::tune_space(state.incumbent.candidate)) request.space = *space;
   request.build = state.incumbent.build;
-  for (const record::Constraint& one : request.build.needs) request.space.constraints.push_back(one);
+  request.space.constraints.insert(request.space.constraints.end(), request.build.needs.begin(),
+                                   request.build.needs.end());
   request.roofline = state.incumbent.roofline;
   request.ceilings = state.prepared->ceilings;
   request.history = history(state);

@@ -297,25 +297,8 @@ struct StartingKernel {
   std::string named;  // as the manifest names it
 };
 
-// What the library runs of a kernel on a case, unless the user says where to start: a campaign is to improve on that.
-Status start_as_it_ships(const Context& context, DraftRequest& options, const ShippedKernel& shipped,
-                         const record::Case& one, std::string& named) {
-  if (!options.defines.empty()) return ok_status();
-  record::WorkerRequest request;
-  request.task = record::WorkerTask::kExplain;
-  request.cases = {one};
-  request.backend = options.backend;
-  RIDGE_TRY(response, ask_worker(context, std::move(request)));
-  if (response.explanations.empty()) return ok_status();
-  const std::string& runs = response.explanations.front().runs;
-  RIDGE_TRY(values, values_of_configuration(shipped, runs));
-  if (values.empty()) return ok_status();
-  options.defines = std::move(values);
-  named += " as " + runs;
-  return ok_status();
-}
-
-// A kernel of the library by itself: one build, so of the operator's own target cases the first.
+// A kernel of the library by itself: one build, so of the operator's own target cases the first. Unless the user says
+// where to start it begins as the library runs it on that case, which a campaign is to improve on.
 Result<StartingKernel> library_start(const Context& context, DraftRequest& options, const ShippedKernel& shipped) {
   RIDGE_TRY(cases, cases_of(context, options.op, options.words, options.backend));
   if (cases.empty()) return invalid("{} has no target case on {}: name one", options.op, options.backend);
@@ -323,7 +306,13 @@ Result<StartingKernel> library_start(const Context& context, DraftRequest& optio
   options.words.clear();
   for (const record::Case& one : cases) options.words.push_back(one.label());
   std::string named = "shipped with ridge: " + shipped.path;
-  RIDGE_CHECK_OK(start_as_it_ships(context, options, shipped, cases.front(), named));
+  if (options.defines.empty()) {
+    RIDGE_TRY(explanations, explanations_of(context, {cases.front()}, options.backend));
+    const std::string runs = explanations.empty() ? std::string() : explanations.front().runs;
+    RIDGE_TRY(values, values_of_configuration(shipped, runs));
+    options.defines = std::move(values);
+    if (!options.defines.empty()) named += " as " + runs;
+  }
   return StartingKernel{"start.cu", record::start_text(shipped.path, options.op, options.words), std::move(named)};
 }
 

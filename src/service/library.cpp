@@ -30,13 +30,8 @@ Result<record::Listing> list_names(const Context& context) {
 }
 
 Result<std::vector<record::Explanation>> explain_choice(const Context& context, const ExplainRequest& asked) {
-  record::WorkerRequest request;
-  request.task = record::WorkerTask::kExplain;
   RIDGE_TRY(cases, cases_of(context, asked.op, asked.words));
-  request.cases = std::move(cases);
-  request.backend = asked.backend;
-  RIDGE_TRY(response, ask_worker(context, std::move(request)));
-  return std::move(response.explanations);
+  return explanations_of(context, std::move(cases), asked.backend);
 }
 
 }  // namespace ridge::service

@@ -66,13 +66,9 @@ Result<std::vector<Work>> work_of(const Context& context, const RooflineRequest&
     return std::vector<Work>{{"given work", o.dtype, o.flop, o.bytes}};
   }
   RIDGE_TRY(cases, cases_of(context, o.op, o.words));
-  record::WorkerRequest request;
-  request.task = record::WorkerTask::kExplain;
-  request.cases = std::move(cases);
-  RIDGE_TRY(response, ask_worker(context, request));
+  RIDGE_TRY(explanations, explanations_of(context, std::move(cases)));
   std::vector<Work> work;
-  for (std::size_t i = 0; i < response.explanations.size(); ++i) {
-    const record::Explanation& e = response.explanations[i];
+  for (const record::Explanation& e : explanations) {
     const std::size_t at = (" " + e.label).find(" dtype=");
     const std::string rest = at == std::string::npos ? "f32" : e.label.substr(at + 6);
     work.push_back({o.op + " " + e.label, rest.substr(0, rest.find(' ')), e.cost.flop, e.cost.bytes});

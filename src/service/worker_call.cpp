@@ -88,15 +88,21 @@ std::string backend_of(const record::WorkerRequest& request) {
   return std::string(record::info_of(Backend::kCpu).name);
 }
 
-Result<std::vector<std::string>> chosen_for(const Context& context, const std::vector<record::Case>& cases,
-                                            const std::string& backend) {
+Result<std::vector<record::Explanation>> explanations_of(const Context& context, std::vector<record::Case> cases,
+                                                         const std::string& backend) {
   record::WorkerRequest request;
   request.task = record::WorkerTask::kExplain;
-  request.cases = cases;
+  request.cases = std::move(cases);
   request.backend = backend;
   RIDGE_TRY(response, ask_worker(context, std::move(request)));
+  return std::move(response.explanations);
+}
+
+Result<std::vector<std::string>> chosen_for(const Context& context, const std::vector<record::Case>& cases,
+                                            const std::string& backend) {
+  RIDGE_TRY(explanations, explanations_of(context, cases, backend));
   std::vector<std::string> names;
-  for (const record::Explanation& one : response.explanations) {
+  for (const record::Explanation& one : explanations) {
     if (one.choice.empty()) {
       return with_hint(make_error(ErrorCode::kUnsupported, "the library runs nothing for {} on {}", one.label, backend),
                        "`ridge ops explain` says why; name a candidate instead");

@@ -29,6 +29,9 @@ std::function<Result<record::WorkerResponse>(record::WorkerRequest)> ask_worker_
 // What the subjects of a request run on: "cuda" for CUDA candidates and implementations called cuda_..., else "cpu".
 std::string backend_of(const record::WorkerRequest& request);
 
+// What dispatch does with each case, and why.
+Result<std::vector<record::Explanation>> explanations_of(const Context& context, std::vector<record::Case> cases,
+                                                         const std::string& backend = "cpu");
 // The implementation that dispatch chooses for each case. kUnsupported where there is none.
 Result<std::vector<std::string>> chosen_for(const Context& context, const std::vector<record::Case>& cases,
                                             const std::string& backend);
