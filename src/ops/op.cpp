@@ -256,6 +256,11 @@ Result<SpotCheck> spot_check_by_reference(const Problem& problem, const Argument
   return result;
 }
 
+Result<SpotCheck> with_right_infinities(Result<SpotCheck> spot) {
+  if (spot) spot->finite = spot->finite || spot->residual <= spot->allowed;
+  return spot;
+}
+
 namespace {
 
 Status run_reference(const Operator& op, const Problem& problem, const Arguments& arguments) {

@@ -305,6 +305,8 @@ record::Case vary_sizes(const Problem& problem, std::span<const std::size_t> siz
 // output against the reference. `residual` is the worst error in units of what is allowed.
 Result<SpotCheck> spot_check_by_reference(const Problem& problem, const Arguments& arguments,
                                           const decltype(Operator::reference)& reference);
+// Of outputs that may rightly be infinite: what agrees with the reference is no overflow.
+Result<SpotCheck> with_right_infinities(Result<SpotCheck> spot);
 
 // Puts an operator together from what its folder provides: sorts by rank, gives calls the workspace that they need, and
 // appends the generic "reference" implementation, which rounds Operator::reference to the outputs' dtypes.

@@ -173,6 +173,19 @@ struct Seen {
   std::int64_t place = 0;
 };
 Seen keys_seen(const Shape& shape, const Documents& documents, std::int64_t query);
+// A tensor [batch, length, heads, dim] as numbers, for references alone.
+struct Rows {
+  std::vector<double> values;
+  std::int64_t length = 0, heads = 0, dim = 0;
+
+  [[nodiscard]] std::int64_t at(std::int64_t b, std::int64_t i, std::int64_t h) const {
+    return ((b * length + i) * heads + h) * dim;
+  }
+  [[nodiscard]] const double* row(std::int64_t b, std::int64_t i, std::int64_t h) const {
+    return values.data() + at(b, i, h);
+  }
+};
+Rows rows_of(const TensorView& view);
 // Of the products of two rows, for references alone.
 struct ProductSums {
   double value = 0, magnitude = 0, square = 0;

@@ -268,12 +268,9 @@ Operator describe() {
   op.params = params();
   op.bind = bind;
   op.reference = reference;
-  op.spot_check = [](const Problem& problem, const Arguments& arguments, std::uint64_t) -> Result<SpotCheck> {
-    RIDGE_TRY(spot, spot_check_by_reference(problem, arguments, reference));
-    // The log-sum-exp of a row without keys and without a sink is -infinity: what agrees with the reference is no
-    // overflow.
-    spot.finite = spot.finite || spot.residual <= spot.allowed;
-    return spot;
+  op.spot_check = [](const Problem& problem, const Arguments& arguments, std::uint64_t) {
+    // The log-sum-exp of a row without keys and without a sink is -infinity.
+    return with_right_infinities(spot_check_by_reference(problem, arguments, reference));
   };
   op.device_check = device_check();
   op.cost = cost;

@@ -14,16 +14,6 @@ namespace {
 constexpr double kU = 0x1p-24, kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNormal = 0x1p-126;  // fp32 may have 0 for an exponential that is below its normal numbers
 
-// Inputs as rows of numbers; row (b, i, h) of a tensor [batch, length, heads, dim] begins at its index times dim.
-struct Rows {
-  std::vector<double> values;
-  std::int64_t length = 0, heads = 0, dim = 0;
-
-  [[nodiscard]] const double* at(std::int64_t b, std::int64_t i, std::int64_t h) const {
-    return values.data() + ((b * length + i) * heads + h) * dim;
-  }
-};
-
 struct Row {
   std::vector<std::int64_t> keys;  // that it sees
   std::vector<double> weights;     // exp(score - log-sum-exp) of each, or NaN
@@ -46,7 +36,7 @@ Row row_of(const double* q, const Rows& k, std::int64_t b, std::int64_t h, Seen 
   double most = -kInfinity, magnitude = 0, largest = 0;
   bool broken = false;
   for (const std::int64_t j : row.keys) {
-    const double* const key = k.at(b, j, h);
+    const double* const key = k.row(b, j, h);
     const ProductSums product = sums_of_products(q, key, k.dim);
     const double sum = product.value;
     const Score made = score_of(s, sum * s.scale, head.slope, seen.place - j);
@@ -107,7 +97,7 @@ void append_output_row(const Shape& s, const Row& row, const Rows& v, std::int64
   std::vector<double> sums(columns), magnitudes(columns), squares(columns), all_values(columns), all_lost(columns),
       all_of_steps(columns);
   for (std::size_t j = 0; j < row.weights.size(); ++j) {
-    const double weight = row.weights[j], *const values = v.at(b, row.keys[j], h);
+    const double weight = row.weights[j], *const values = v.row(b, row.keys[j], h);
     for (std::size_t c = 0; c < columns; ++c) {
       const double term = weight * values[c];
       sums[c] += term;
@@ -151,6 +141,10 @@ std::vector<Head> heads_of(const Problem& problem, const Arguments& operands, co
 }  // namespace
 
 // By the contract's inequality, key by key.
+Rows rows_of(const TensorView& view) {
+  return {numerics::to_doubles(view), view.shape[1], view.shape[2], view.shape[3]};
+}
+
 Seen keys_seen(const Shape& s, const Documents& documents, std::int64_t query) {
   std::int64_t q_end = s.q_len, k_begin = 0, k_end = s.k_len;
   if (s.documents > 0) {
@@ -199,9 +193,9 @@ Score score_of(const Shape& s, double product, double alibi_slope, std::int64_t 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& operands) {
   const Shape s = shape_of(problem, operands);
   RIDGE_TRY(documents, documents_of(problem, operands));
-  const Rows q{numerics::to_doubles(operands[kQ]), s.q_len, s.heads, s.dim};
-  const Rows k{numerics::to_doubles(operands[kK]), s.k_len, s.kv_heads, s.dim};
-  const Rows v{numerics::to_doubles(operands[kV]), s.k_len, s.kv_heads, s.v_dim};
+  const Rows q = rows_of(operands[kQ]);
+  const Rows k = rows_of(operands[kK]);
+  const Rows v = rows_of(operands[kV]);
   const std::vector<Head> heads = heads_of(problem, operands, s);
   std::vector<ReferenceOutput> outputs(2);
   std::vector<Row> rows;  // of a batch element, by query and head
@@ -210,7 +204,7 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
     for (std::int64_t i = 0; i < s.q_len; ++i) {
       for (std::int64_t h = 0; h < s.heads; ++h) {
         const Head& head = heads[static_cast<std::size_t>(h)];
-        rows.push_back(row_of(q.at(b, i, h), k, b, s.kv_head(h), keys_seen(s, documents, i), head, s));
+        rows.push_back(row_of(q.row(b, i, h), k, b, s.kv_head(h), keys_seen(s, documents, i), head, s));
         append_output_row(s, rows.back(), v, b, s.kv_head(h), outputs[0]);
       }
     }

@@ -32,9 +32,7 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
 
 Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed) {
   RIDGE_CHECK_OK(check_targets(problem, arguments));
-  RIDGE_TRY(spot, rows::spot_check<row_model>(problem, arguments, seed));
-  spot.finite = spot.finite || spot.residual <= spot.allowed;  // a loss may be infinite
-  return spot;
+  return with_right_infinities(rows::spot_check<row_model>(problem, arguments, seed));  // a loss may be infinite
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {

@@ -22,9 +22,7 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
 }
 
 Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments, std::uint64_t seed) {
-  RIDGE_TRY(spot, rows::spot_check<row_model>(problem, arguments, seed));
-  spot.finite = spot.finite || spot.residual <= spot.allowed;  // a logarithm may be -infinity
-  return spot;
+  return with_right_infinities(rows::spot_check<row_model>(problem, arguments, seed));  // a logarithm may be -infinity
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {

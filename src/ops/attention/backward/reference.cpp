@@ -13,21 +13,12 @@
 namespace ridge::ops::attention_backward {
 namespace {
 
+using attention::Rows;
+using attention::rows_of;
 using attention::Shape;
 
 constexpr double kU = 0x1p-24, kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNormal = 0x1p-126;  // fp32 may have 0 for an exponential that is below its normal numbers
-
-// A tensor [batch, length, heads, dim] as numbers.
-struct Rows {
-  std::vector<double> values;
-  std::int64_t length = 0, heads = 0, dim = 0;
-
-  [[nodiscard]] std::int64_t at(std::int64_t b, std::int64_t i, std::int64_t h) const {
-    return ((b * length + i) * heads + h) * dim;
-  }
-  [[nodiscard]] const double* row(std::int64_t b, std::int64_t i, std::int64_t h) const { return &values[at(b, i, h)]; }
-};
 
 // A sum of products in fp32, its terms' magnitudes, and the squared error of the ideal kernel.
 struct Dot {
@@ -156,10 +147,6 @@ class Gradients {
         allow_all(outputs[2], v_, b, kv);
       }
     }
-  }
-
-  [[nodiscard]] static Rows rows_of(const TensorView& view) {
-    return {numerics::to_doubles(view), view.shape[1], view.shape[2], view.shape[3]};
   }
 
   [[nodiscard]] Query query(std::int64_t b, std::int64_t h, std::int64_t i) const {

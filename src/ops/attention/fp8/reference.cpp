@@ -13,6 +13,7 @@
 namespace ridge::ops::attention_fp8 {
 namespace {
 
+using attention::Rows;
 using attention::Shape;
 
 constexpr double kU = 0x1p-24, kInfinity = std::numeric_limits<double>::infinity(),
@@ -22,16 +23,6 @@ constexpr std::int64_t kKeysAtOnce = 128;  // that the matrix unit adds up
 // Weights as e4m3: half a step of one, relative to it, and the smallest step, relative to the largest weight, whose
 // code is at least 2^6. The matrix unit aligns codes below the least normal one as if they were that.
 constexpr double kWeightRoundoff = 0x1p-4, kLeastStep = 0x1p-15, kLeastNormal = 0x1p-12;
-
-// Codes as rows of numbers; row (b, i, h) of a tensor [batch, length, heads, dim] begins at its index times dim.
-struct Codes {
-  std::vector<double> values;
-  std::int64_t length = 0, heads = 0, dim = 0;
-
-  [[nodiscard]] const double* at(std::int64_t b, std::int64_t i, std::int64_t h) const {
-    return values.data() + ((b * length + i) * heads + h) * dim;
-  }
-};
 
 double aligned(double code) {
   return code == 0 ? 0.0 : std::max(std::fabs(code), numerics::min_normal(DType::kE4m3fn));
@@ -73,11 +64,11 @@ struct Row {
   double score_variance = 0;  // of the ideal kernel's worst score
 };
 
-Row row_of(const Codes& q, const Codes& k, Head& head, std::int64_t query, const Shape& s) {
+Row row_of(const Rows& q, const Rows& k, Head& head, std::int64_t query, const Shape& s) {
   Row row;
   row.keys = attention::keys_seen(s, {}, query).keys;
   if (row.keys.empty()) return row;
-  const double* const codes = q.at(head.batch, query, head.head);
+  const double* const codes = q.row(head.batch, query, head.head);
   std::vector<double> own(codes, codes + s.dim), weights(own.size());
   std::ranges::transform(own, weights.begin(), aligned);
   const Truncation lost = head.keys.truncation(std::move(own), std::move(weights));
@@ -86,7 +77,7 @@ Row row_of(const Codes& q, const Codes& k, Head& head, std::int64_t query, const
   for (const std::int64_t j : row.keys) {
     const auto at = static_cast<std::size_t>(j);
     const double score =
-        head.factor * attention::sums_of_products(codes, k.at(head.batch, j, head.kv_head), s.dim).value;
+        head.factor * attention::sums_of_products(codes, k.row(head.batch, j, head.kv_head), s.dim).value;
     row.weights.push_back(score);
     broken = broken || std::isnan(score);
     most = std::max(most, score);
@@ -135,13 +126,13 @@ struct Columns {
   explicit Columns(std::size_t count) : sum(count), magnitude(count), square(count), all(count), rounding(count) {}
 };
 
-Columns columns_of(const Row& row, const Codes& v, const Head& head) {
+Columns columns_of(const Row& row, const Rows& v, const Head& head) {
   const auto count = static_cast<std::size_t>(v.dim);
   Columns made(count);
   std::map<int, std::vector<double>> rounded;  // of weights that round the same way
   for (std::size_t j = 0; j < row.weights.size(); ++j) {
     const double weight = row.weights[j], rounding = rounding_of(weight, row.unit);
-    const double* const values = v.at(head.batch, row.keys[j], head.kv_head);
+    const double* const values = v.row(head.batch, row.keys[j], head.kv_head);
     std::vector<double>& alike_sums = rounded[std::isnan(weight) ? 0 : alike(weight, row.unit)];
     alike_sums.resize(count);
     for (std::size_t c = 0; c < count; ++c) {
@@ -170,7 +161,7 @@ Truncation lost_of_values(const Row& row, Head& head, const Shape& s) {
   return head.values.truncation(std::move(weights), std::move(aligned_weights));
 }
 
-void append_output_row(const Shape& s, const Row& row, const Codes& v, Head& head, ReferenceOutput& o) {
+void append_output_row(const Shape& s, const Row& row, const Rows& v, Head& head, ReferenceOutput& o) {
   const double scale = std::isfinite(head.value_scale) || row.keys.empty() ? head.value_scale : kNoNumber;
   const double relative = numerics::unit_roundoff(s.dtype) + kWeightRoundoff + 2 * row.score_error +
                           8 * kU * std::sqrt(static_cast<double>(std::max<std::int64_t>(s.k_len, 1)));
@@ -202,10 +193,10 @@ void append_sum(const Shape& s, const Row& row, ReferenceOutput& sums) {
          0x1p-21 + 2 * kU * size);
 }
 
-std::vector<double> rows_of(const Codes& codes, std::int64_t b, std::int64_t h) {
+std::vector<double> rows_of_head(const Rows& codes, std::int64_t b, std::int64_t h) {
   std::vector<double> rows;
   for (std::int64_t i = 0; i < codes.length; ++i) {
-    const double* const row = codes.at(b, i, h);
+    const double* const row = codes.row(b, i, h);
     rows.insert(rows.end(), row, row + codes.dim);
   }
   return rows;
@@ -215,9 +206,9 @@ std::vector<double> rows_of(const Codes& codes, std::int64_t b, std::int64_t h) 
 
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& operands) {
   const Shape s = shape_of(problem, operands);
-  const Codes q{numerics::to_doubles(operands[kQ]), s.q_len, s.heads, s.dim};
-  const Codes k{numerics::to_doubles(operands[kK]), s.k_len, s.kv_heads, s.dim};
-  const Codes v{numerics::to_doubles(operands[kV]), s.k_len, s.kv_heads, s.v_dim};
+  const Rows q = attention::rows_of(operands[kQ]);
+  const Rows k = attention::rows_of(operands[kK]);
+  const Rows v = attention::rows_of(operands[kV]);
   const std::vector<double> q_scale = numerics::to_doubles(operands[kQScale]),
                             k_scale = numerics::to_doubles(operands[kKScale]),
                             v_scale = numerics::to_doubles(operands[kVScale]);
@@ -229,8 +220,8 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
       const auto at = static_cast<std::size_t>(b * s.heads + h),
                  kv_at = static_cast<std::size_t>(b * s.kv_heads + of_kv);
       heads.push_back({b, h, of_kv, s.scale * q_scale[at] * k_scale[kv_at], v_scale[kv_at],
-                       factor_of(transposed_copy(rows_of(k, b, of_kv), s.k_len, s.dim), s.dim, s.k_len, s.dim),
-                       factor_of(rows_of(v, b, of_kv), s.k_len, s.v_dim, kKeysAtOnce)});
+                       factor_of(transposed_copy(rows_of_head(k, b, of_kv), s.k_len, s.dim), s.dim, s.k_len, s.dim),
+                       factor_of(rows_of_head(v, b, of_kv), s.k_len, s.v_dim, kKeysAtOnce)});
     }
     std::vector<Row> rows;  // by query and head
     for (std::int64_t i = 0; i < s.q_len; ++i) {
