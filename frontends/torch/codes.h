@@ -16,11 +16,12 @@ struct Coding {
   at::ScalarType format = at::kFloat8_e4m3fn;
   Granularity granularity = Granularity::kTensor;
   ScaleRule rule = ScaleRule::kExact;
-  bool row = true, column = false;                       // which copies are asked for
-  const Tensor* random = nullptr;                        // two words of 64 bits; null: round to nearest even
-  std::optional<c10::SymInt> plain_rows = std::nullopt;  // of the first copy, where they are not those of the matrix
-  std::optional<c10::SymInt> segments =
-      std::nullopt;  // of the rows, which a row of the transpose has a scale for each of
+  bool row = true, column = false;  // which copies are asked for
+  const Tensor* random = nullptr;   // two words of 64 bits; null: round to nearest even
+  // Rows of the first copy, where they are not those of the matrix.
+  std::optional<c10::SymInt> plain_rows = std::nullopt;
+  // Parts of the rows, for each of which a row of the transpose has a scale.
+  std::optional<c10::SymInt> segments = std::nullopt;
 };
 
 Granularity granularity_of(std::string_view op, std::string_view name);

@@ -193,20 +193,19 @@ class _Experts(torch.autograd.Function):
         need_h = need_x or need_factors
         both = _both(dy, offsets, along) if need_h and need_w and along is not None and _alike(along, across) else None
         if need_h:
-            spec = along
-            rows = both.rows if both is not None else _along(dy, spec)
-            if spec is None or rows is None:
+            rows = both.rows if both is not None else _along(dy, along)
+            if along is None or rows is None:
                 dx = _grouped(dy, w, offsets)
             else:
-                dx = _product(rows.q, w, rows.scale, w_scale, offsets, dtype, False, _SCALINGS[spec.grouping])
+                dx = _product(rows.q, w, rows.scale, w_scale, offsets, dtype, False, _SCALINGS[along.grouping])
         if need_w:
-            spec = across
-            if spec is None and main_grad is None:
+            if across is None and main_grad is None:
                 dw = _grouped(dy, x, offsets, True, False, weight_dtype if weight_dtype == torch.float32 else None)
-            elif spec is None:
+            elif across is None:
                 _grouped_add(main_grad, dy, x, offsets)
             else:
-                dw = _sums(both.columns if both is not None else _across(dy, offsets, spec)[0], Codes(x, x_scale), padded, spec, weight_dtype, main_grad)
+                columns = both.columns if both is not None else _across(dy, offsets, across)[0]
+                dw = _sums(columns, Codes(x, x_scale), padded, across, weight_dtype, main_grad)
         if factors is not None and need_h:
             made = _activation_backward(dx, gate_up, None, factors, None, "silu", True, 1.702, 7.0, need_x, False, need_factors)
             dx, dfactors = made[0] if need_x else None, made[2] if need_factors else None
