@@ -46,6 +46,7 @@ BUILDS["d192_full"] = (192, 192, 0, "kBf16", MIDDLE)
 BUILDS["d72_200_full"] = (72, 200, 0, "kBf16", WIDE)
 SHAPES = [  # batch, heads, kv_heads, sequence, dim, dim of v, causal
     (1, 32, 8, 8192, 128, 128, True), (1, 32, 8, 8192, 128, 128, False), (2, 64, 8, 4096, 128, 128, True), (2, 64, 8, 4096, 128, 128, False),
+    (4, 32, 8, 4096, 128, 128, True), (8, 32, 8, 2048, 128, 128, True), (16, 32, 8, 1024, 128, 128, True), (2, 32, 32, 4096, 128, 128, True),
     (4, 32, 32, 2048, 64, 64, True), (4, 32, 32, 2048, 64, 64, False), (32, 32, 8, 512, 128, 128, True), (64, 32, 32, 256, 64, 64, True),
     (1, 64, 8, 32768, 128, 128, True), (1, 32, 8, 8192, 96, 96, True), (1, 128, 128, 4096, 192, 128, True),
     (1, 128, 128, 4096, 192, 128, False), (1, 16, 16, 16384, 256, 256, True), (1, 16, 16, 16384, 256, 256, False)]
@@ -139,10 +140,12 @@ class Build:
                     factors[1].data_ptr(), sums.data_ptr(), turns.data_ptr(), q_len, k_len, heads, kv_heads, batch,
                     heads // kv_heads, q_blocks, 0, 0, 1 / math.sqrt(dim), math.log2(math.e) / math.sqrt(dim), 0, 0)
         tiles = -(-k_len // self.block_n)
-        # Heads whose Q, dO and sums of dQ share the L2; with a causal mask enough of them that the last tiles are short ones.
-        usual = max(CACHED_BYTES // (q_len * (6 * self.query_dim + 2 * self.value_dim)), 1)
+        head_bytes = q_len * (6 * self.query_dim + 2 * self.value_dim)  # what the kernel's launch plan counts
+        usual = CACHED_BYTES // head_bytes
         if self.causal:
-            usual = max(usual, ROUNDS * MULTIPROCESSORS // tiles)
+            usual = CACHED_BYTES * kv_heads // (head_bytes * heads)
+            usual = ROUNDS * MULTIPROCESSORS // tiles if usual < 16 else usual
+        usual = max(usual, 8 * MULTIPROCESSORS * kv_heads // (q_blocks * heads) if self.ordered else 0, 1)
         section = min(section or usual, kv_heads * batch)
         view.tiles, view.section, view.dim, view.value_dim = tiles, section, dim, v.shape[3]
         maps = [forward.tensor_map(x, 64) for x in (q, k, v, d_o, d_k, d_v)]

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Checks the attention kernel against fp64 and times it beside cuDNN and FlashAttention-4, contenders taking turns.
 
-    attention_compare.py ROOT OUT [--repeats 30] [--quick] [--check-only] [--only WORD ...] [--commit ID]
+    attention_compare.py ROOT OUT [--cubins FOLDER] [--repeats 30] [--quick] [--check-only] [--only WORD ...] [--cases TEXT] [--sections N ...] [--commit ID]
 
-Compiles src/ops/attention/cuda_attention.cu with nvcc, one cubin per build below, and launches it through the driver.
+Takes the builds below from --cubins, or compiles src/ops/attention/cuda_attention.cu with nvcc, and launches them through the driver.
 Every timed call is one launch on random normal data, with the L2 displaced before it, between two events; contenders change
 places from round to round, the median counts. FLOP: 2 x pairs of a query and a key x (dim of q + dim of v) x heads, half of
 them when causal. Writes OUT/attention.json (with every sample) and OUT/attention.csv. FlashAttention-4 takes part where
 `flash_attn.cute` can be imported; a peer that refuses a shape is left out of it. --only: builds whose names begin with one of
-the words. Exit status 1 on a wrong result, 77 without PyTorch or a Hopper GPU.
+the words; --cases: timed cases whose name has the text. Exit status 1 on a wrong result, 77 without PyTorch or a Hopper GPU. `compile FOLDER [WORD ...]` only compiles.
 """
 import argparse
 import concurrent.futures
@@ -23,16 +23,6 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import torch
-except ImportError:
-    torch = None
-if torch is None or not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9:
-    print("attention_compare: no PyTorch that sees a Hopper GPU", file=sys.stderr)
-    sys.exit(77)
-
-CACHED_BYTES, ROUNDS_PER_SECTION = 32 << 20, 8
-MULTIPROCESSORS = torch.cuda.get_device_properties(0).multi_processor_count
 # name: dim of q and k, dim of v and o, causal, dtype, further defines; `_free` takes no turns, a number is keys per step.
 BUILDS = {
     "d128_causal": (128, 128, True, "kBf16", {}),
@@ -42,14 +32,15 @@ BUILDS = {
     "d128_full_f16": (128, 128, False, "kF16", {}),
     "d64_causal": (64, 64, True, "kBf16", {}),
     "d64_full": (64, 64, False, "kBf16", {}),
-    "d64_causal_128": (64, 64, True, "kBf16", {"CONSUMERS": 2}),
-    "d64_full_128": (64, 64, False, "kBf16", {"CONSUMERS": 2}),
-    "d64_causal_deep": (64, 64, True, "kBf16", {"CONSUMERS": 2, "STAGES": 4, "SLOTS": 4}),
-    "d64_causal_deep_64": (64, 64, True, "kBf16", {"CONSUMERS": 2, "STAGES": 4, "SLOTS": 4, "BLOCK_N": 64}),
-    "d128_causal_deep_64": (128, 128, True, "kBf16", {"STAGES": 4, "BLOCK_N": 64}),
-    "d128_full_deep_64": (128, 128, False, "kBf16", {"STAGES": 4, "BLOCK_N": 64}),
-    "d128_causal_three": (128, 128, True, "kBf16", {"STAGES": 3, "SLOTS": 1, "QUERY_IN_REGISTERS": 1}),
-    "d128_full_three": (128, 128, False, "kBf16", {"STAGES": 3, "SLOTS": 1, "QUERY_IN_REGISTERS": 1}),
+    "d64_causal_stages4": (64, 64, True, "kBf16", {"STAGES": 4}),
+    "d64_full_stages4": (64, 64, False, "kBf16", {"STAGES": 4}),
+    "d64_causal_two": (64, 64, True, "kBf16", {"CONSUMERS": 2}),
+    "d64_causal_two_stages4_slots4": (64, 64, True, "kBf16", {"CONSUMERS": 2, "STAGES": 4, "SLOTS": 4}),
+    "d128_causal_slots3": (128, 128, True, "kBf16", {"SLOTS": 3}),
+    "d128_causal_keys64_stages4": (128, 128, True, "kBf16", {"STAGES": 4, "BLOCK_N": 64}),
+    "d128_full_keys64_stages4": (128, 128, False, "kBf16", {"STAGES": 4, "BLOCK_N": 64}),
+    "d128_causal_keys64_stages4_slots3": (128, 128, True, "kBf16", {"STAGES": 4, "BLOCK_N": 64, "SLOTS": 3}),
+    "d128_full_keys64_stages4_slots3": (128, 128, False, "kBf16", {"STAGES": 4, "BLOCK_N": 64, "SLOTS": 3}),
     "d96_causal": (96, 96, True, "kBf16", {}),
     "d96_full_f16": (96, 96, False, "kF16", {}),
     "d40_causal": (40, 40, True, "kBf16", {}),
@@ -62,39 +53,86 @@ BUILDS = {
     "d192_128_causal": (192, 128, True, "kBf16", {}),
     "d192_128_full": (192, 128, False, "kBf16", {}),
     "d192_128_full_f16": (192, 128, False, "kF16", {}),
-    "d192_128_causal_112": (192, 128, True, "kBf16", {"SLOTS": 1, "BLOCK_N": 112, "QUERY_IN_REGISTERS": 1}),
     "d192_128_causal_128": (192, 128, True, "kBf16", {"SLOTS": 1, "BLOCK_N": 128, "QUERY_IN_REGISTERS": 1}),
-    "d192_128_full_112": (192, 128, False, "kBf16", {"SLOTS": 1, "BLOCK_N": 112, "QUERY_IN_REGISTERS": 1}),
     "d192_128_full_128": (192, 128, False, "kBf16", {"SLOTS": 1, "BLOCK_N": 128, "QUERY_IN_REGISTERS": 1}),
     "d64_128_causal": (64, 128, True, "kBf16", {}),
     "d128_256_full": (128, 256, False, "kBf16", {}),
 }
-SHAPES = [  # batch, heads, kv_heads, sequence, dim, dim of v, causal, builds
-    (1, 32, 8, 8192, 128, 128, True, ["d128_causal", "d128_causal_three"]),
-    (1, 32, 8, 8192, 128, 128, False, ["d128_full", "d128_full_free", "d128_full_160", "d128_full_three"]),
+SHAPES = [  # batch, heads, kv_heads, sequence, dim, dim of v, causal, builds: the library's last
+    (1, 32, 8, 8192, 128, 128, True, ["d128_causal"]),
+    (1, 32, 8, 8192, 128, 128, False, ["d128_full_free", "d128_full_160", "d128_full"]),
     (2, 64, 8, 4096, 128, 128, True, ["d128_causal"]),
-    (2, 64, 8, 4096, 128, 128, False, ["d128_full", "d128_full_free", "d128_full_160"]),
-    (1, 32, 8, 2048, 128, 128, True, ["d128_causal"]),
+    (2, 64, 8, 4096, 128, 128, False, ["d128_full_free", "d128_full_160", "d128_full"]),
+    (1, 32, 8, 2048, 128, 128, True, ["d128_causal", "d128_causal_slots3"]),
     (1, 64, 8, 32768, 128, 128, True, ["d128_causal"]),
-    (4, 32, 32, 2048, 64, 64, True, ["d64_causal", "d64_causal_128"]),
-    (4, 32, 32, 2048, 64, 64, False, ["d64_full", "d64_full_128"]),
-    (16, 32, 8, 1024, 128, 128, True, ["d128_causal", "d128_causal_deep_64"]),
-    (32, 32, 8, 512, 128, 128, True, ["d128_causal", "d128_causal_deep_64", "d128_causal_three"]),
-    (64, 32, 8, 256, 128, 128, True, ["d128_causal", "d128_causal_deep_64"]),
-    (32, 32, 8, 512, 128, 128, False, ["d128_full", "d128_full_deep_64"]),
-    (32, 32, 32, 512, 128, 128, True, ["d128_causal", "d128_causal_deep_64"]),
-    (64, 32, 32, 256, 64, 64, True, ["d64_causal", "d64_causal_128", "d64_causal_deep", "d64_causal_deep_64"]),
+    (4, 32, 32, 2048, 64, 64, True, ["d64_causal", "d64_causal_stages4"]),
+    (4, 32, 32, 2048, 64, 64, False, ["d64_full", "d64_full_stages4"]),
+    (16, 32, 8, 1024, 128, 128, True, ["d128_causal", "d128_causal_slots3"]),
+    (32, 32, 8, 512, 128, 128, True, ["d128_causal", "d128_causal_keys64_stages4", "d128_causal_keys64_stages4_slots3"]),
+    (64, 32, 8, 256, 128, 128, True, ["d128_causal", "d128_causal_keys64_stages4", "d128_causal_keys64_stages4_slots3"]),
+    (32, 32, 8, 512, 128, 128, False, ["d128_full", "d128_full_keys64_stages4", "d128_full_keys64_stages4_slots3"]),
+    (32, 32, 32, 512, 128, 128, True, ["d128_causal", "d128_causal_keys64_stages4", "d128_causal_keys64_stages4_slots3"]),
+    (64, 32, 32, 256, 64, 64, True, ["d64_causal", "d64_causal_two", "d64_causal_two_stages4_slots4"]),
     (1, 32, 8, 8192, 96, 96, True, ["d96_causal"]),
     (1, 16, 16, 16384, 256, 256, True, ["d256_causal"]),
     (1, 16, 16, 16384, 256, 256, False, ["d256_full"]),
-    (1, 128, 128, 4096, 192, 128, True, ["d192_128_causal", "d192_128_causal_112", "d192_128_causal_128"]),
-    (1, 128, 128, 4096, 192, 128, False, ["d192_128_full", "d192_128_full_112", "d192_128_full_128"]),
+    (1, 128, 128, 4096, 192, 128, True, ["d192_128_causal", "d192_128_causal_128"]),
+    (1, 128, 128, 4096, 192, 128, False, ["d192_128_full", "d192_128_full_128"]),
 ]
 CHECKS = [  # batch, heads, kv_heads, q_len, k_len: around the tiles, unequal both ways, several tiles per block
     (1, 1, 1, 128, 128), (1, 2, 1, 1, 1), (1, 2, 2, 127, 127), (2, 4, 2, 300, 300), (1, 8, 2, 513, 1025),
     (1, 3, 1, 1000, 300), (3, 6, 2, 129, 640), (2, 16, 4, 1111, 1111), (1, 4, 4, 64, 4096), (1, 40, 8, 2048, 2048),
     (2, 5, 5, 255, 161)]
 
+
+def defines_of(name):
+    """What the library builds such heads with (the values of the kernel's launch plan), and what the build changes."""
+    dim, v_dim, causal, dtype, more = BUILDS[name]
+    depth, width = (max(-(-columns // 32) * 32, 64) for columns in (dim, v_dim))
+    panels, v_panels = -(-depth // 64), -(-width // 64)
+    slots = more.get("SLOTS", 2 if panels <= 3 and v_panels <= 2 else 1)
+    consumers = more.get("CONSUMERS", 3 if max(depth, width) == 64 else 2)
+    widest = max(panels, v_panels)
+    keys = 128 if widest <= 2 else 96 if panels == 3 and v_panels <= 2 else 112 if widest == 3 else 80
+    in_registers = more.get("QUERY_IN_REGISTERS", int(consumers == 2 and slots > 1))
+    registers = (32, 160) if consumers == 3 else (24, 240) if slots > 1 or in_registers else (32, 232)
+    return {"TYPE": dtype, "HEAD_DIM": depth, "VALUE_DIM": width, "OUTPUT_COLUMNS": width, "BLOCK_N": keys, "SLOTS": slots, "CONSUMERS": consumers,
+            "CAUSAL": int(causal), "WINDOW": 0, "PACKED": 0, "SINKS": 0, "SOFTCAP": 0, "ALIBI": 0, "STAGES": 2, "TAKE_TURNS": 1, "QUERY_IN_REGISTERS": in_registers,
+            "PRODUCER_REGISTERS": registers[0], "CONSUMER_REGISTERS": registers[1], **more}
+
+
+def compile_builds(root, names, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    nvcc = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin", "nvcc")
+
+    def compile_one(name):
+        command = [nvcc, "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-std=c++20", "-Xptxas", "-v", "-o",
+                   str(folder / f"{name}.cubin"), str(root / "src/ops/attention/cuda_attention.cu")]
+        run = subprocess.run(command + [f"-DRIDGE_{key}={value}" for key, value in defines_of(name).items()], capture_output=True, text=True)
+        if run.returncode or "C75" in run.stderr or " 0 bytes spill stores" not in run.stderr:
+            sys.exit(f"attention_compare: {name}: {run.stderr}")
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(compile_one, names))
+
+
+def named(words):
+    return [name for name in BUILDS if any(name.startswith(word) for word in words)]
+
+
+if __name__ == "__main__" and sys.argv[1:2] == ["compile"]:
+    compile_builds(pathlib.Path("."), named(sys.argv[3:] or [""]), pathlib.Path(sys.argv[2]))
+    sys.exit(0)
+
+try:
+    import torch
+except ImportError:
+    torch = None
+if torch is None or not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9:
+    print("attention_compare: no PyTorch that sees a Hopper GPU", file=sys.stderr)
+    sys.exit(77)
+
+CACHED_BYTES = 32 << 20
+MULTIPROCESSORS = torch.cuda.get_device_properties(0).multi_processor_count
 driver = ctypes.CDLL("libcuda.so.1")
 
 
@@ -130,21 +168,6 @@ def tensor_map(tensor, rows):
     return encoded
 
 
-def defines_of(name):
-    """What the library builds such heads with (the values of the kernel's launch plan), and what the build changes."""
-    dim, v_dim, causal, dtype, more = BUILDS[name]
-    depth, width = (max(-(-columns // 32) * 32, 64) for columns in (dim, v_dim))
-    panels, v_panels = -(-depth // 64), -(-width // 64)
-    slots = more.get("SLOTS", 2 if panels <= 3 and v_panels <= 2 else 1)
-    consumers = more.get("CONSUMERS", 3 if max(depth, width) == 64 else 2)
-    keys = (128 if panels <= 2 else 96) if slots == 2 else (112 if max(panels, v_panels) == 3 else 80)
-    in_registers = more.get("QUERY_IN_REGISTERS", int(consumers == 2 and slots == 2))
-    registers = (32, 160) if consumers == 3 else (24, 240) if slots == 2 or in_registers else (32, 232)
-    return {"TYPE": dtype, "HEAD_DIM": depth, "VALUE_DIM": width, "OUTPUT_COLUMNS": width, "BLOCK_N": keys, "SLOTS": slots, "CONSUMERS": consumers,
-            "CAUSAL": int(causal), "WINDOW": 0, "PACKED": 0, "SINKS": 0, "SOFTCAP": 0, "ALIBI": 0, "STAGES": 2, "TAKE_TURNS": 1, "QUERY_IN_REGISTERS": in_registers,
-            "PRODUCER_REGISTERS": registers[0], "CONSUMER_REGISTERS": registers[1], **more}
-
-
 class Build:
     def __init__(self, name, folder):
         self.name = name
@@ -160,18 +183,32 @@ class Build:
         self.shared = 128 * (slots * max(panels, v_panels) * 64 * self.consumers + stages * (panels + v_panels) * self.block) + max(64 * (stages + slots), 256)
         checked(driver.cuFuncSetAttribute(self.function, 8, self.shared), "cuFuncSetAttribute")
 
-    def prepare(self, q, k, v, o, lse):
+    def usual_section(self, q_tiles, heads, group, kv_bytes):
+        """That of the kernel's launch plan."""
+        if not self.causal:
+            return max(CACHED_BYTES // 2 // kv_bytes, 1) * group
+        if q_tiles * heads < 32 * MULTIPROCESSORS and 4 * heads <= MULTIPROCESSORS * group:
+            return heads
+
+        def fits(rounds):
+            return rounds * MULTIPROCESSORS * kv_bytes <= CACHED_BYTES * q_tiles * group
+
+        def whole(rounds):
+            return rounds * MULTIPROCESSORS % q_tiles == 0
+        if q_tiles > 16:
+            return max(max(CACHED_BYTES // kv_bytes, 1) * group, 8 * MULTIPROCESSORS // q_tiles)
+        rounds = 8 if fits(8) else 4 if whole(4) and (fits(4) or not whole(2)) else 2 if whole(2) else 8
+        return rounds * MULTIPROCESSORS // q_tiles
+
+    def prepare(self, q, k, v, o, lse, section=0):
         batch, q_len, heads, dim = q.shape
         k_len, kv_heads = k.shape[1], k.shape[2]
         rows = 64 * self.consumers
         q_tiles = -(-q_len // rows)
-        section = max(CACHED_BYTES // (2 * k_len * (dim + v.shape[3])), 1) * (heads // kv_heads)
-        if self.causal:
-            few = q_tiles * batch * heads < 32 * MULTIPROCESSORS and 4 * batch * heads <= MULTIPROCESSORS * (heads // kv_heads)
-            section = max(section, batch * heads if few else ROUNDS_PER_SECTION * MULTIPROCESSORS // q_tiles)
+        section = min(section or self.usual_section(q_tiles, batch * heads, heads // kv_heads, 2 * k_len * (dim + v.shape[3])), batch * heads)
         maps = [tensor_map(q, rows), tensor_map(k, self.block), tensor_map(v, self.block), tensor_map(o, rows)]
         view = View(lse.data_ptr(), heads * q_len, q_len, q_len, k_len, heads, batch * heads, heads // kv_heads, q_tiles,
-                    min(section, batch * heads), math.log2(math.e) / math.sqrt(dim), 0, 0)
+                    section, math.log2(math.e) / math.sqrt(dim), 0, 0)
         arguments = (ctypes.c_void_p * 5)(*map(ctypes.addressof, maps), ctypes.addressof(view))
         grid = min(MULTIPROCESSORS, q_tiles * batch * heads)
         alive = (maps, view, q, k, v, o, lse)
@@ -182,20 +219,6 @@ class Build:
                                           arguments, None), "cuLaunchKernel")
             return alive
         return call
-
-
-def compile_builds(root, names, folder):
-    nvcc = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin", "nvcc")
-
-    def compile_one(name):
-        command = [nvcc, "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-std=c++20", "-Xptxas", "-v", "-o",
-                   str(folder / f"{name}.cubin"), str(root / "src/ops/attention/cuda_attention.cu")]
-        run = subprocess.run(command + [f"-DRIDGE_{key}={value}" for key, value in defines_of(name).items()], capture_output=True, text=True)
-        if run.returncode or "C75" in run.stderr or " 0 bytes spill stores" not in run.stderr:
-            sys.exit(f"attention_compare: {name}: {run.stderr}")
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        list(pool.map(compile_one, names))
-    return {name: Build(name, folder) for name in names}
 
 
 def reference(q, k, v, causal):
@@ -241,7 +264,7 @@ def check(build, batch, heads, kv_heads, q_len, k_len, magnitude=1.0):
     return not failed
 
 
-def contenders(shape, builds, sets):
+def contenders(shape, builds, sets, sections):
     from torch.nn.attention import SDPBackend, sdpa_kernel
     try:
         from flash_attn.cute import flash_attn_func
@@ -256,10 +279,10 @@ def contenders(shape, builds, sets):
         def cudnn(q=q.transpose(1, 2), k=k.transpose(1, 2), v=v.transpose(1, 2)):
             with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):
                 return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
-        for name in names:
+        for name, section in ((name, section) for name in names for section in sections):
             lse = torch.empty(batch, heads, length, device="cuda")
             o = torch.empty(batch, length, heads, v_dim, device="cuda", dtype=q.dtype)
-            calls.setdefault(name, []).append(builds[name].prepare(q, k, v, o, lse))
+            calls.setdefault(f"{name}_{section}_heads" if section else name, []).append(builds[name].prepare(q, k, v, o, lse, section))
         calls.setdefault("cudnn", []).append(cudnn)
         if flash_attn_func is not None:
             calls.setdefault("fa4", []).append(lambda q=q, k=k, v=v: flash_attn_func(q, k, v, causal=causal))
@@ -310,16 +333,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("root", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--cubins", type=pathlib.Path)
     parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--sections", type=int, nargs="+", default=[0], help="heads of q worked on at one time; 0: as the library")
+    parser.add_argument("--cases", default="", help="timed shapes whose name has this")
     parser.add_argument("--quick", action="store_true", help="no checks before the timing")
     parser.add_argument("--check-only", action="store_true")
     parser.add_argument("--only", nargs="+", default=[""])
     parser.add_argument("--commit", default="")
     options = parser.parse_args()
     torch.zeros(1, device="cuda")
+    names = named(options.only)
     with tempfile.TemporaryDirectory() as folder:
-        names = [name for name in BUILDS if any(name.startswith(word) for word in options.only)]
-        builds = compile_builds(options.root, names, pathlib.Path(folder))
+        if not options.cubins:
+            compile_builds(options.root, names, pathlib.Path(folder))
+        builds = {name: Build(name, options.cubins or pathlib.Path(folder)) for name in names}
     right = {}
     if not options.quick:
         for name, build in builds.items():
@@ -334,13 +362,13 @@ def main():
     for *shape, of_shape in SHAPES:
         batch, heads, kv_heads, length, dim, v_dim, causal = shape
         of_shape = [name for name in of_shape if name in builds]
-        if not of_shape:
+        label = f"{batch},{heads}/{kv_heads},{length},{dim}{f'/{v_dim}' if v_dim != dim else ''} {'causal' if causal else 'full'}"
+        if not of_shape or options.cases not in label:
             continue
-        calls = contenders((*shape, of_shape), builds, 2 if length < 16384 else 1)
+        calls = contenders((*shape, of_shape), builds, 2 if length < 16384 else 1, options.sections)
         samples = timed(calls, options.repeats, sweep)
         flop = 2e-9 * batch * heads * length * length * (dim + v_dim) * (0.5 if causal else 1)
         medians = {name: statistics.median(times) for name, times in samples.items()}
-        label = f"{batch},{heads}/{kv_heads},{length},{dim}{f'/{v_dim}' if v_dim != dim else ''} {'causal' if causal else 'full'}"
         print(label, "  ".join(f"{name} {flop / ms:.0f}" + (f" ({medians['fa4'] / ms:.3f})" if "fa4" in medians else "")
                                for name, ms in medians.items()), flush=True)
         rows += [{"case": label, "contender": name, "median_ms": medians[name], "tflops": flop / medians[name],

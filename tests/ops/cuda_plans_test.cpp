@@ -761,12 +761,20 @@ TEST(AttentionPlan, SectionsLeaveTheBlocksEqualWork) {
     return plan_of(kAttention, problem, dense_views(problem)).kernels.back().parameters.back().parts.at(9).bits;
   };
   EXPECT_EQ(section("heads=32 kv_heads=8 q_len=8192 k_len=8192 dim=128 mask=causal"), 32u) << "4 MiB a head of k and v";
-  EXPECT_EQ(section("heads=32 kv_heads=32 q_len=8192 k_len=8192 dim=128"), 8u);
+  EXPECT_EQ(section("heads=32 kv_heads=32 q_len=8192 k_len=8192 dim=128"), 4u);
   EXPECT_EQ(section("heads=32 kv_heads=32 q_len=8192 k_len=8192 dim=128 mask=causal"), 32u) << "15 tiles for a block";
   EXPECT_EQ(section("heads=16 kv_heads=16 q_len=16384 k_len=16384 dim=256 mask=causal"), 16u);
   EXPECT_EQ(section("heads=128 kv_heads=128 q_len=4096 k_len=4096 dim=192 v_dim=128 mask=causal"), 33u)
       << "each head's keys would be read by one block at a time";
   EXPECT_EQ(section("heads=64 kv_heads=8 q_len=32768 k_len=32768 dim=128 mask=causal"), 16u) << "124 tiles for a block";
+  // Four tiles a head: two rounds of 132 blocks are 66 heads, eight 264, whose keys are 17 MB with eight heads of them.
+  EXPECT_EQ(section("batch=32 heads=32 kv_heads=32 q_len=512 k_len=512 dim=128 mask=causal"), 66u);
+  EXPECT_EQ(section("batch=32 heads=32 kv_heads=8 q_len=512 k_len=512 dim=128 mask=causal"), 264u);
+  EXPECT_EQ(section("batch=4 heads=32 kv_heads=32 q_len=2048 k_len=2048 dim=64 mask=causal"), 48u) << "four rounds";
+  EXPECT_EQ(section("batch=4 heads=32 kv_heads=32 q_len=2048 k_len=2048 dim=128 mask=causal"), 33u)
+      << "two are not whole";
+  EXPECT_EQ(section("batch=64 heads=32 kv_heads=32 q_len=256 k_len=256 dim=128 mask=causal"), 132u);
+  EXPECT_EQ(section("batch=64 heads=32 kv_heads=32 q_len=850 k_len=850 dim=128 mask=causal"), 150u) << "none is whole";
 }
 
 TEST(AttentionPlan, AWindowIsABuildOfItsOwnWithItsEnds) {

@@ -12,16 +12,16 @@ const DescribedKernel& kernel() {
   return described;
 }
 
-// Tiles of 128 queries where those of 192 would be half empty: 136 to 111 TFLOP/s at 256 queries, causal, on an H200.
-// Without anything beside the scores, on an H100 (bench/results/nvidia-h100-80gb-hbm3/attention-short.csv): steps of 64
-// keys, four on their way, up to 512 keys, 222 to 199 and 364 to 336 TFLOP/s at 256 and 512; and at 192/128 steps of
-// 128 keys beside Q in registers, 676 to 650 causal and 738 to 720 full.
+// Heads of up to 64 columns take four steps of K and V on their way, and up to 256 queries tiles of 128, since those of
+// 192 would be half empty. Without anything beside the scores: three tiles of Q up to 2048 keys, and up to 512 steps of
+// 64 keys, four on their way; at 192/128 steps of 128 keys beside Q in registers. Figures: docs/operators/attention.md.
 std::string_view prefers(const Problem& problem) {
   const Shape s = shape_of(problem);
   const std::int64_t widest = std::max(s.dim, s.v_dim);
-  if (widest <= 64) return s.q_len <= 256 ? "two" : "default";
+  if (widest <= 64) return s.q_len <= 256 ? "two_stages4_slots4" : "stages4";
   const bool plain = s.window.left < 0 && s.window.right <= 0 && s.documents == 0 && !s.softcap && !s.sinks && !s.alibi;
-  if (plain && widest <= 128 && s.k_len <= 512) return "keys64_ridge_stages4";
+  if (plain && widest <= 128 && s.k_len <= 512) return "keys64_stages4_slots3";
+  if (plain && widest <= 128 && s.k_len <= 2048) return "slots3";
   if (plain && s.dim > 128 && s.dim <= 192 && s.v_dim <= 128) return "keys128";
   return "default";
 }

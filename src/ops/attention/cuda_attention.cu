@@ -91,7 +91,10 @@ RIDGE_PRODUCER_REGISTERS = { value = "consumers == 2 && (slots > 1 || query_in_r
 RIDGE_CONSUMER_REGISTERS = { value = "consumers == 2 ? (slots > 1 || query_in_registers ? 240 : 232) : 160" }
 [configs]
 default = { }
-two = { CONSUMERS = 2 }
+stages4 = { RIDGE_STAGES = 4 }
+two_stages4_slots4 = { CONSUMERS = 2, RIDGE_STAGES = 4, SLOTS = 4 }
+slots3 = { SLOTS = 3 }
+keys64_stages4_slots3 = { KEYS = 64, RIDGE_STAGES = 4, SLOTS = 3 }
 keys128 = { KEYS = 128, SLOTS = 1, QUERY_IN_REGISTERS = 1 }
 keys64_ridge_stages4 = { KEYS = 64, RIDGE_STAGES = 4, promoted = "attention_cuda_nvidia-h100-80gb-hbm3_20261128, 1.05x" }
 [variants]
@@ -202,6 +205,10 @@ expression = "packed && q_len > 0 ? floor_div(q_len, rows) + documents + 2 : cei
 [[value]]
 name = "heads_total"
 expression = "batch * heads"
+# Of K and V of a head.
+[[value]]
+name = "kv_bytes"
+expression = "2 * k_len * (dim + v_dim)"
 # Keys before and behind a query's place that it sees: more than any length where a window has no end.
 [[value]]
 name = "left"
@@ -295,10 +302,12 @@ args = [
     { operand = "log_sum_exp" }, { i64 = "log_sum_exp_stride0" }, { i64 = "log_sum_exp_stride1" },
     { u32 = "q_len" }, { u32 = "k_len" }, { u32 = "heads" }, { u32 = "heads_total" }, { u32 = "heads / kv_heads" },
     { u32 = "q_tiles" },
-    # As many heads as have K and V in 32 MiB of L2. With a causal mask enough that the last tiles are short, too, and
+    # As many heads as have K and V in 16 MiB of L2. With a causal mask enough that the last tiles are short, too, and
     # all of them where blocks get few tiles each, which those of several sections would leave with unequal work, if four
-    # multiprocessors and more read a head's keys side by side.
-    { u32 = "min(heads_total, max(max(floor_div(33554432, 2 * k_len * (dim + v_dim)), 1) * heads / kv_heads, mask == 0 ? 0 : q_tiles * heads_total < 32 * sm_count && 4 * heads_total <= sm_count * heads / kv_heads ? heads_total : floor_div(8 * sm_count, q_tiles)))" },
+    # multiprocessors and more read a head's keys side by side. Of heads of up to 16 tiles what all multiprocessors work
+    # off in eight rounds, or in four or two where K and V of those would not share 32 MiB: whole rounds, since blocks
+    # whose rounds begin in the middle of a section would always get the longer tiles.
+    { u32 = "min(heads_total, mask == 0 ? max(floor_div(16777216, kv_bytes), 1) * heads / kv_heads : q_tiles * heads_total < 32 * sm_count && 4 * heads_total <= sm_count * heads / kv_heads ? heads_total : q_tiles <= 16 ? floor_div(sm_count * (8 * sm_count * kv_bytes * kv_heads <= 33554432 * q_tiles * heads ? 8 : (4 * sm_count) % max(q_tiles, 1) == 0 && (4 * sm_count * kv_bytes * kv_heads <= 33554432 * q_tiles * heads || (2 * sm_count) % max(q_tiles, 1) > 0) ? 4 : (2 * sm_count) % max(q_tiles, 1) == 0 ? 2 : 8), max(q_tiles, 1)) : max(max(floor_div(33554432, kv_bytes), 1) * heads / kv_heads, floor_div(8 * sm_count, q_tiles)))" },
     { f32 = "1.4426950408889634 * scale" },
     { u32 = "left" }, { u32 = "right" },
     { workspace = "tiles" }, { operand = "o" }, { i64 = "o_stride1" }, { i64 = "o_stride2" },

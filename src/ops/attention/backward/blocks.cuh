@@ -80,11 +80,18 @@ __device__ __forceinline__ KeyPlace place_of(const AttentionBackwardView& view) 
   return {tile, section * view.section + within - tile * size};
 }
 
-// The walk of a block: every query head of the group, and of each the blocks of queries that see some of its keys,
-// downwards: with turns a block of keys then meets every block of queries after those of lower keys, which work on more
-// of them. A head at a time, so that what its blocks share (Q, dO and the sums of dQ) stays in the L2 although their
-// walks are of different lengths.
+// The walk of a block: the blocks of queries that see some of its keys, and in each of them every query head of the
+// group. Blocks of keys that run side by side are then at the same queries, whose Q, dO and sums of dQ stay in the L2
+// although walks are of different lengths. With a causal mask the lower half of eight blocks and more walks down from
+// the last queries and the upper half up from the first that see it: where a long walk ends and its multiprocessor
+// begins a short one, that one is at the queries which the other short ones are at. Blocks begin with different heads,
+// so that they do not add to the same sums at one time. With turns all walk down and begin with the first head: a block
+// of keys then meets every block of queries after those of lower keys, which work on more of them.
 struct Walk {
+  // Masks that depend on more than the number of a step, or slopes, need the block of queries in every step.
+  static constexpr bool kFollowsBlocks = Config::kWindow || Config::kSoftcap || Config::kAlibi;
+  static constexpr bool kRotates = !Config::kOrdered;
+
   u32 tile, kv_head, batch;
   u32 lowest, steps;
   u32 masked_below;          // blocks of queries below this one do not see all keys
@@ -92,6 +99,9 @@ struct Walk {
   DocumentKeys document;  // with RIDGE_PACKED, as the place of the first key among the queries, and the keys from it on
   i32 own_place, own_keys;
   u32 block, flat_head;
+  bool up;
+  u32 last_head, heads_left;            // of the group, and of it at this block
+  u32 first_masked_step, masked_steps;  // unless kFollowsBlocks
 
   __device__ __forceinline__ explicit Walk(const AttentionBackwardView& view) {
     using C = Config;
@@ -100,7 +110,11 @@ struct Walk {
     tile = place.tile;
     batch = flat / view.kv_heads;
     kv_head = flat - batch * view.kv_heads;
+    up = C::kCausal && kRotates && tile >= max(view.tiles / 2, 4u);
+    heads_left = view.group;
     flat_head = flat * view.group;
+    last_head = flat_head + view.group - 1;
+    if constexpr (kRotates) flat_head += tile % view.group;
     lowest = masked_below = 0;
     if constexpr (C::kCausal) {
       const i32 ahead = static_cast<i32>(view.k_len) - static_cast<i32>(view.q_len);
@@ -116,7 +130,12 @@ struct Walk {
     if constexpr (C::kWindow) set_window(view);
     if (first_key() + C::kBlockN > k_len(view)) masked_below = 0xFFFFFFFFu;  // some of the keys are past the end
     if constexpr (!C::kWindow) steps = view.q_blocks > lowest ? (view.q_blocks - lowest) * view.group : 0u;
-    block = last_block(view);
+    block = up ? lowest : last_block(view);
+    if constexpr (!kFollowsBlocks) {
+      masked_steps = masked_below > lowest ? min(masked_below - lowest, view.q_blocks) * view.group : 0u;
+      masked_steps = min(masked_steps, steps);
+      first_masked_step = up ? 0 : steps - masked_steps;
+    }
   }
 
   [[nodiscard]] __device__ __forceinline__ u32 last_block(const AttentionBackwardView& view) const {
@@ -167,16 +186,19 @@ struct Walk {
   }
 
   __device__ __forceinline__ void advance(const AttentionBackwardView& view) {
-    if (block != lowest) {
-      --block;
-    } else {
-      block = last_block(view);
-      ++flat_head;
-    }
+    flat_head = flat_head == last_head ? last_head - (view.group - 1) : flat_head + 1;
+    if (--heads_left != 0) return;
+    heads_left = view.group;
+    block = up ? block + 1 : block - 1;
+  }
+  // To the block of queries of a step, for those that do not advance from one to the next.
+  __device__ __forceinline__ void find_block(const AttentionBackwardView& view, u32 step) {
+    if constexpr (!kFollowsBlocks) block = up ? lowest + step / view.group : view.q_blocks - 1 - step / view.group;
   }
   // With a softcap a block is masked in which the queries end, too: behind them are zeros, whose score with an infinite
   // key is no number, where its scores with queries have become numbers.
-  [[nodiscard]] __device__ __forceinline__ bool masked(const AttentionBackwardView& view) const {
+  [[nodiscard]] __device__ __forceinline__ bool masked(const AttentionBackwardView& view, u32 step) const {
+    if constexpr (!kFollowsBlocks) return step - first_masked_step < masked_steps;
     return block < masked_below || (Config::kWindow && block >= masked_from) ||
            (Config::kSoftcap && (block + 1) * Config::kBlockM > q_len(view));
   }

@@ -120,6 +120,15 @@ expression = "batch * heads"
 [[value]]
 name = "pairs"
 expression = "heads_total * q_blocks"
+# Heads of K and V that are worked on at one time: those of which one query head each has its Q, dO and sums of dQ in
+# 32 MiB of L2, with a causal mask all of them. Where those are few, two blocks for every multiprocessor: where the walk
+# of the long one ends that of the short one begins. With turns enough that few blocks of a head wait for each other.
+[[value]]
+name = "one_each"
+expression = "floor_div(33554432, 8 * head_dim * q_len)"
+[[value]]
+name = "shared_heads"
+expression = "floor_div(33554432 * kv_heads, 8 * head_dim * q_len * heads)"
 [[value]]
 name = "window"
 expression = "max(keys_left, keys_right) > 0 || packed"
@@ -212,8 +221,7 @@ members = [
   { workspace = "scaled_log_sum" }, { workspace = "delta" }, { workspace = "grad_query" }, { workspace = "turns" },
   { u32 = "q_len" }, { u32 = "k_len" }, { u32 = "heads" }, { u32 = "kv_heads" }, { u32 = "batch" },
   { u32 = "heads / kv_heads" }, { u32 = "q_blocks" }, { u32 = "tiles" },
-  # Heads whose Q, dO and sums of dQ share 32 MiB of L2; with a causal mask enough that the last tiles are short ones.
-  { u32 = "min(batch * kv_heads, max(max(floor_div(33554432, 8 * q_len * head_dim), 1), mask ? floor_div(2 * sm_count, tiles) : 0))" },
+  { u32 = "min(batch * kv_heads, max(mask == 0 ? one_each : shared_heads < 16 ? floor_div(2 * sm_count, tiles) : shared_heads, deterministic ? floor_div(8 * sm_count * kv_heads, q_blocks * heads) : 0, 1))" },
   { f32 = "scale" }, { f32 = "1.4426950408889634 * scale" },
   # More than any length where a window has no end.
   { u32 = "keys_left == 0 ? 536870912 : min(keys_left - 1, 536870912)" },
@@ -638,7 +646,10 @@ struct Consumer {
       wgmma_wait<1>();
       keep_in_registers(s);
       cap_scores(s, view);
-      if (walk.masked(view)) mask_scores(s, view, walk, warpgroup, warp_in_group, lane);
+      if (walk.masked(view, step)) {
+        walk.find_block(view, step);
+        mask_scores(s, view, walk, warpgroup, warp_in_group, lane);
+      }
       distances.set(view, walk, warpgroup, warp_in_group, lane);
       weights();
       load_factors<0, kFactors>(SharedLayout::kDeltas);
@@ -665,7 +676,7 @@ struct Consumer {
         release(score_ring().empty(stage(step + 1)));
         send_query_grad(step - 1);
       }
-      walk.advance(view);
+      if constexpr (Walk::kFollowsBlocks) walk.advance(view);
     }
     await_score_grads(step - 1);
     issue_query_grad(step - 1);

@@ -105,6 +105,15 @@ expression = "batch * heads"
 [[value]]
 name = "pairs"
 expression = "heads_total * q_blocks"
+# Heads of K and V that are worked on at one time: those of which one query head each has its Q, dO and sums of dQ in
+# 32 MiB of L2, with a causal mask all of them. Where those are few, two blocks for every multiprocessor: where the walk
+# of the long one ends that of the short one begins. With turns enough that few blocks of a head wait for each other.
+[[value]]
+name = "one_each"
+expression = "floor_div(33554432, (6 * query_dim + 2 * value_dim) * q_len)"
+[[value]]
+name = "shared_heads"
+expression = "floor_div(33554432 * kv_heads, (6 * query_dim + 2 * value_dim) * q_len * heads)"
 [[value]]
 name = "window"
 expression = "max(keys_left, keys_right) > 0 || packed"
@@ -200,8 +209,7 @@ members = [
   { workspace = "scaled_log_sum" }, { workspace = "delta" }, { workspace = "grad_query" }, { workspace = "turns" },
   { u32 = "q_len" }, { u32 = "k_len" }, { u32 = "heads" }, { u32 = "kv_heads" }, { u32 = "batch" },
   { u32 = "heads / kv_heads" }, { u32 = "q_blocks" }, { u32 = "tiles" },
-  # Heads whose Q, dO and sums of dQ share 32 MiB of L2; with a causal mask enough that the last tiles are short ones.
-  { u32 = "min(batch * kv_heads, max(max(floor_div(33554432, (6 * query_dim + 2 * value_dim) * q_len), 1), mask ? floor_div(2 * sm_count, tiles) : 0))" },
+  { u32 = "min(batch * kv_heads, max(mask == 0 ? one_each : shared_heads < 16 ? floor_div(2 * sm_count, tiles) : shared_heads, deterministic ? floor_div(8 * sm_count * kv_heads, q_blocks * heads) : 0, 1))" },
   { f32 = "scale" }, { f32 = "1.4426950408889634 * scale" },
   # More than any length where a window has no end.
   { u32 = "keys_left == 0 ? 536870912 : min(keys_left - 1, 536870912)" },
@@ -571,7 +579,7 @@ struct Scores {
   }
 
   // P and dS of 64 keys and the step's queries.
-  __device__ __forceinline__ void hand_over(u32 half, const Walk& walk) {
+  __device__ __forceinline__ void hand_over(u32 half, Walk& walk) {
     const u32 tile = base + half * C::kScoreBytes + warp_in_group * 16 * kRowBytes;
     if constexpr (!C::kApart) load_first_factors(SharedLayout::kLogSums);
     distances.load(view, walk);
@@ -580,7 +588,8 @@ struct Scores {
     wgmma_wait<C::kApart ? 0 : 1>();
     keep_in_registers(s);
     cap_scores(s, view);
-    if (walk.masked(view)) {
+    if (walk.masked(view, step)) {
+      walk.find_block(view, step);
       // Found again where a block is masked: held from step to step it would take registers that there are not.
       u32 own_lane = lane;
       asm volatile("" : "+r"(own_lane));
@@ -746,7 +755,7 @@ struct Scores {
       signal(query_ring(base).empty(stage_of(step)), lane);
       signal(grad_ring(base).empty(stage_of(step)), lane);
       query_grads(walk.steps);
-      walk.advance(view);
+      if constexpr (Walk::kFollowsBlocks) walk.advance(view);
     }
     if constexpr (C::kLateParts == 2) {
       send_late_part<C::kParts - 2>();
