@@ -198,7 +198,7 @@ class Build:
         if q_tiles > 16:
             return max(max(CACHED_BYTES // kv_bytes, 1) * group, 8 * MULTIPROCESSORS // q_tiles)
         rounds = 8 if fits(8) else 4 if whole(4) and (fits(4) or not whole(2)) else 2 if whole(2) else 8
-        return rounds * MULTIPROCESSORS // q_tiles
+        return max(rounds * MULTIPROCESSORS // q_tiles, 1)
 
     def prepare(self, q, k, v, o, lse, section=0):
         batch, q_len, heads, dim = q.shape

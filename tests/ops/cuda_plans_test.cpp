@@ -777,6 +777,26 @@ TEST(AttentionPlan, SectionsLeaveTheBlocksEqualWork) {
   EXPECT_EQ(section("batch=64 heads=32 kv_heads=32 q_len=850 k_len=850 dim=128 mask=causal"), 150u) << "none is whole";
 }
 
+TEST(AttentionPlan, ASectionHasAHeadWhateverTheShareOfTheMultiprocessors) {
+  for (const auto& [source, op] :
+       {std::pair{kAttention, "attention"}, {"ops/attention/fp8/cuda_attention_fp8.cu", "attention_fp8"}}) {
+    for (const int multiprocessors : {1, 2, 5, 16, 132}) {
+      for (const int length : {1, 128, 300, 512, 1100, 2000, 5000}) {
+        for (const char* mask : {"full", "causal"}) {
+          const Problem problem = problem_of(
+              fmt::format("{} batch=2 heads=6 kv_heads=3 q_len={} k_len={} dim=64 mask={}", op, length, length, mask));
+          record::PlanFacts facts = plan_facts(problem, dense_views(problem));
+          facts.values["sm_count"] = multiprocessors;
+          const ResolvedPlan plan = described_kernel(source).resolve(0, facts).value();
+          const std::uint64_t section = plan.kernels.back().parameters.back().parts.at(9).bits;
+          EXPECT_GE(section, 1u) << problem.problem_case.text() << " on " << multiprocessors;
+          EXPECT_LE(section, 12u) << problem.problem_case.text() << " on " << multiprocessors;
+        }
+      }
+    }
+  }
+}
+
 TEST(AttentionPlan, AWindowIsABuildOfItsOwnWithItsEnds) {
   const auto ends = [](const char* source, const char* words) {
     const Problem problem = problem_of(words);

@@ -199,7 +199,7 @@ args = [
     { u32 = "q_len" }, { u32 = "k_len" }, { u32 = "heads" }, { u32 = "heads_total" }, { u32 = "heads / kv_heads" },
     { u32 = "q_tiles" },
     # As ../cuda_attention.cu has it.
-    { u32 = "min(heads_total, mask == 0 ? max(floor_div(16777216, kv_bytes), 1) * heads / kv_heads : q_tiles * heads_total < 32 * sm_count && 4 * heads_total <= sm_count * heads / kv_heads ? heads_total : q_tiles <= 16 ? floor_div(sm_count * (8 * sm_count * kv_bytes * kv_heads <= 33554432 * q_tiles * heads ? 8 : (4 * sm_count) % max(q_tiles, 1) == 0 && (4 * sm_count * kv_bytes * kv_heads <= 33554432 * q_tiles * heads || (2 * sm_count) % max(q_tiles, 1) > 0) ? 4 : (2 * sm_count) % max(q_tiles, 1) == 0 ? 2 : 8), max(q_tiles, 1)) : max(max(floor_div(33554432, kv_bytes), 1) * heads / kv_heads, floor_div(8 * sm_count, q_tiles)))" },
+    { u32 = "min(heads_total, mask == 0 ? max(floor_div(16777216, kv_bytes), 1) * heads / kv_heads : q_tiles * heads_total < 32 * sm_count && 4 * heads_total <= sm_count * heads / kv_heads ? heads_total : q_tiles <= 16 ? max(floor_div(sm_count * (8 * sm_count * kv_bytes * kv_heads <= 33554432 * q_tiles * heads ? 8 : (4 * sm_count) % max(q_tiles, 1) == 0 && (4 * sm_count * kv_bytes * kv_heads <= 33554432 * q_tiles * heads || (2 * sm_count) % max(q_tiles, 1) > 0) ? 4 : (2 * sm_count) % max(q_tiles, 1) == 0 ? 2 : 8), max(q_tiles, 1)), 1) : max(max(floor_div(33554432, kv_bytes), 1) * heads / kv_heads, floor_div(8 * sm_count, q_tiles)))" },
     { f32 = "1.4426950408889634 * scale" },
     { u32 = "left" }, { u32 = "right" },
     # Of packed documents, sinks, softcaps and slopes.
