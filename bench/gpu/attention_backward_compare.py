@@ -140,12 +140,11 @@ class Build:
                     factors[1].data_ptr(), sums.data_ptr(), turns.data_ptr(), q_len, k_len, heads, kv_heads, batch,
                     heads // kv_heads, q_blocks, 0, 0, 1 / math.sqrt(dim), math.log2(math.e) / math.sqrt(dim), 0, 0)
         tiles = -(-k_len // self.block_n)
-        head_bytes = q_len * (6 * self.query_dim + 2 * self.value_dim)  # what the kernel's launch plan counts
-        usual = CACHED_BYTES // head_bytes
-        if self.causal:
-            usual = CACHED_BYTES * kv_heads // (head_bytes * heads)
-            usual = ROUNDS * MULTIPROCESSORS // tiles if usual < 16 else usual
-        usual = max(usual, 8 * MULTIPROCESSORS * kv_heads // (q_blocks * heads) if self.ordered else 0, 1)
+        head_bytes = q_len * (6 * self.query_dim + 2 * self.value_dim)  # as in the kernel's launch plan
+        cached = CACHED_BYTES * kv_heads // (head_bytes * heads) if self.causal else CACHED_BYTES // head_bytes
+        usual = ROUNDS * MULTIPROCESSORS // tiles if self.causal and cached < 16 else cached
+        turns = 8 * MULTIPROCESSORS * kv_heads // (q_blocks * heads) if self.ordered and cached < 16 else 0
+        usual = max(usual, turns, 1)
         section = min(section or usual, kv_heads * batch)
         view.tiles, view.section, view.dim, view.value_dim = tiles, section, dim, v.shape[3]
         maps = [forward.tensor_map(x, 64) for x in (q, k, v, d_o, d_k, d_v)]

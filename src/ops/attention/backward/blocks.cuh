@@ -86,11 +86,13 @@ __device__ __forceinline__ KeyPlace place_of(const AttentionBackwardView& view) 
 // the last queries and the upper half up from the first that see it: where a long walk ends and its multiprocessor
 // begins a short one, that one is at the queries which the other short ones are at. Blocks begin with different heads,
 // so that they do not add to the same sums at one time. With turns all walk down and begin with the first head: a block
-// of keys then meets every block of queries after those of lower keys, which work on more of them.
+// of keys then meets every block of queries after those of lower keys, which work on more of them. In a window blocks
+// side by side are at different queries, and come to each other's sooner if they walk a head at a time, downwards.
 struct Walk {
+  static constexpr bool kHeadsInside = !Config::kWindow || Config::kPacked;
   // Masks that depend on more than the number of a step, or slopes, need the block of queries in every step.
   static constexpr bool kFollowsBlocks = Config::kWindow || Config::kSoftcap || Config::kAlibi;
-  static constexpr bool kRotates = !Config::kOrdered;
+  static constexpr bool kRotates = kHeadsInside && !Config::kOrdered;
 
   u32 tile, kv_head, batch;
   u32 lowest, steps;
@@ -186,6 +188,15 @@ struct Walk {
   }
 
   __device__ __forceinline__ void advance(const AttentionBackwardView& view) {
+    if constexpr (!kHeadsInside) {
+      if (block != lowest) {
+        --block;
+      } else {
+        block = last_block(view);
+        ++flat_head;
+      }
+      return;
+    }
     flat_head = flat_head == last_head ? last_head - (view.group - 1) : flat_head + 1;
     if (--heads_left != 0) return;
     heads_left = view.group;
