@@ -23,6 +23,8 @@ import subprocess
 import sys
 import tempfile
 
+from turns import in_turn
+
 # name: dim of q and k, dim of v and o, causal, dtype, further defines; `_free` takes no turns, a number is keys per step.
 BUILDS = {
     "d128_causal": (128, 128, True, "kBf16", {}),
@@ -303,7 +305,7 @@ def timed(calls, repeats, sweep):
             call()
     for turn in range(repeats):
         events = []
-        for name in names[turn % len(names):] + names[:turn % len(names)]:
+        for name in in_turn(names, turn):
             sweep.add_(1)
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             begin.record()

@@ -24,6 +24,7 @@ except ImportError:
 if not torch.cuda.is_available():
     sys.exit(77)
 import ridgeline.torch as rt  # noqa: E402
+from turns import in_turn  # noqa: E402
 from versions import versions  # noqa: E402
 
 try:
@@ -220,7 +221,7 @@ def right():
 def timed(calls, repeats, sweep):
     names, samples = list(calls), {name: [] for name in calls}
     for turn in range(repeats + 1):
-        for name in names[turn % len(names):] + names[:turn % len(names)]:
+        for name in in_turn(names, turn):
             sweep.add_(1)
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             begin.record()

@@ -27,6 +27,7 @@ if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0)
     print("grouped_compare: skipped: needs a Hopper GPU", file=sys.stderr)
     sys.exit(77)
 import ridgeline.torch as rt  # noqa: E402
+from turns import in_turn  # noqa: E402
 from versions import versions  # noqa: E402
 
 CASES = [(8, 8192, 14336, 4096), (32, 16384, 4096, 7168), (64, 16384, 1408, 2048)]  # experts, rows, out, in
@@ -135,8 +136,7 @@ def measure(case, load, direction, options, displaced):
             rt.set_backend("grouped_gemm", None)
             print(f"{name} {case} {load} {direction}: {type(reason).__name__}: {str(reason)[:160]}", flush=True)
     for turn in range(options.repeats + 2):
-        for at in range(len(contenders)):
-            one = contenders[(at + turn) % len(contenders)]
+        for one in in_turn(contenders, turn):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             displaced.fill_(1)
             start.record()

@@ -31,6 +31,7 @@ if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0)
     print("grouped_fp8_compare: skipped: needs a Hopper GPU", file=sys.stderr)
     sys.exit(77)
 import ridgeline.torch as rt  # noqa: E402
+from turns import in_turn  # noqa: E402
 from versions import versions  # noqa: E402
 
 CASES = [(8, 8192, 14336, 4096), (32, 16384, 4096, 7168), (64, 16384, 1408, 2048), (256, 32768, 4096, 7168)]  # experts, rows, out, in
@@ -230,8 +231,7 @@ def measure(case, load, direction, scaling, options, displaced):
             rt.set_backend(OP, None)
             print(f"{name} {case} {load} {direction} {scaling}: {type(reason).__name__}: {str(reason)[:300]}", flush=True)
     for turn in range(options.repeats + 2):
-        for at in range(len(contenders)):
-            one = contenders[(at + turn) % len(contenders)]
+        for one in in_turn(contenders, turn):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             displaced.fill_(1)
             start.record()

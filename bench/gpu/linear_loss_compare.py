@@ -27,6 +27,7 @@ if not torch.cuda.is_available():
 import torch.nn.functional as F  # noqa: E402
 
 import ridgeline.torch as rt  # noqa: E402
+from turns import in_turn  # noqa: E402
 from versions import versions  # noqa: E402
 
 CASES = [(8192, 4096, 128256), (8192, 2048, 152064)]  # tokens, hidden, vocabulary
@@ -130,8 +131,8 @@ def compare(case, options):
             print(f"{name} {case}: {type(reason).__name__}: {str(reason)[:160]}", flush=True)
     del expected
     for turn in range(options.repeats):
-        for at in range(len(contenders)):
-            contenders[(at + turn) % len(contenders)].time()
+        for one in in_turn(contenders, turn):
+            one.time()
     rows, well = [], True
     for one in contenders:
         seconds = statistics.median(one.samples)

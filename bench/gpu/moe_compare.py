@@ -37,6 +37,7 @@ if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0)
     print("moe_compare: skipped: needs a Hopper GPU", file=sys.stderr)
     sys.exit(77)
 import ridgeline.torch as rt  # noqa: E402
+from turns import in_turn  # noqa: E402
 from versions import versions  # noqa: E402
 
 try:
@@ -198,8 +199,8 @@ def measure(case, load, options, displaced):
         except Exception as reason:  # noqa: BLE001
             print(f"{name} {case[0]} {load}: {type(reason).__name__}: {str(reason)[:300]}", flush=True)
     for turn in range(options.repeats + 1):
-        for at in range(len(contenders)):
-            contenders[(at + turn) % len(contenders)].run(displaced, right, turn >= 1, turn == options.repeats)
+        for one in in_turn(contenders, turn):
+            one.run(displaced, right, turn >= 1, turn == options.repeats)
     found, well = [], True
     for one in sorted(contenders, key=lambda c: statistics.median(c.step)):
         step, forward = statistics.median(one.step), statistics.median(one.forward)

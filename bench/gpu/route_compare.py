@@ -29,6 +29,7 @@ except ImportError:
     sys.exit(77)
 import ridgeline.torch as rt  # noqa: E402
 from rows_compare import MOST_DISPLACED, WARM_ROUNDS, Clock, poison  # noqa: E402
+from turns import in_turn  # noqa: E402
 from versions import versions  # noqa: E402
 
 SHAPES = ["16384x256x8", "8192x128x8", "16384x8x2", "16384x512x8"]
@@ -212,8 +213,7 @@ def measure(work, shape, options, clock):
     contenders, failed = contenders_of(work, options, clock)
     rounds = options.repeats + WARM_ROUNDS
     for turn in range(rounds):
-        for at in range(len(contenders)):
-            one = contenders[(at + turn) % len(contenders)]
+        for one in in_turn(contenders, turn):
             one.measure(clock, turn >= WARM_ROUNDS, turn in (0, WARM_ROUNDS, rounds - 1))
     rows = []
     for one in contenders:

@@ -38,6 +38,7 @@ except ImportError:
     sys.exit(77)
 import ridgeline.torch as rt  # noqa: E402
 from rows_works import WORKS, load_peers  # noqa: E402
+from turns import in_turn  # noqa: E402
 from versions import versions  # noqa: E402
 
 LEAST_ROUNDS, WARM_ROUNDS = 10, 2
@@ -200,8 +201,7 @@ def measure(work, direction, contenders, options, clock, until):
     turn, last = 0, False
     while contenders and not last:
         last = turn + 1 >= options.repeats + WARM_ROUNDS or (turn + 1 >= LEAST_ROUNDS + WARM_ROUNDS and time.monotonic() > until)
-        for at in range(len(contenders)):
-            one = contenders[(at + turn) % len(contenders)]
+        for one in in_turn(contenders, turn):
             one.measure(clock, turn >= WARM_ROUNDS, whole=turn in (0, WARM_ROUNDS) or last)
         turn += 1
     size, rows = work.bytes(direction), []

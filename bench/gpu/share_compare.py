@@ -28,6 +28,7 @@ except ImportError:
 if not torch.cuda.is_available():
     sys.exit(77)
 import ridgeline.torch as rt  # noqa: E402
+from turns import in_turn  # noqa: E402
 from versions import versions  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
@@ -127,7 +128,7 @@ def main():
             turns = [(name, left) for name in contenders for left in sorted({0, held})]
             samples = {turn: [] for turn in turns}
             for round_ in range(WARM_ROUNDS + options.repeats):
-                for name, left in turns[round_ % len(turns):] + turns[:round_ % len(turns)]:
+                for name, left in in_turn(turns, round_):
                     set_budget(name, left)
                     torch.cuda.synchronize()
                     holder.start(held)

@@ -25,6 +25,7 @@ if not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9:
     print("symmetric_compare: skipped: needs a Hopper GPU", file=sys.stderr)
     sys.exit(77)
 import ridgeline.torch as rt  # noqa: E402
+from turns import in_turn  # noqa: E402
 from versions import versions  # noqa: E402
 
 PRODUCTS = [(1024, 4096), (2048, 2048), (3072, 3072), (4096, 4096), (4096, 14336), (8192, 8192), (16384, 4096)]
@@ -51,7 +52,7 @@ def in_turns(contenders, rounds, calls):
         timed(call, 5)
     names = list(contenders)
     for at in range(rounds):
-        for name in names[at % len(names) :] + names[: at % len(names)]:
+        for name in in_turn(names, at):
             found[name].append(timed(contenders[name], calls))
     return found
 

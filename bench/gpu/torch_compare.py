@@ -5,7 +5,7 @@
 
 A shape is LAYOUT:WORDS:M,N,K (gemm_shape.h says which words there are); --short takes every fifth of the bf16 layers and every
 other shape of the rest. Random normal operands, several operand sets larger
-together than the L2, contenders taking turns inside every round with a rotating order, medians. Two protocols: `flushed` (a
+together than the L2, contenders taking turns inside every round in a balanced order (turns.py), medians. Two protocols: `flushed` (a
 cache-clearing read before every single launch) and `sustained` (no pause). Each row first checks our result against float64 on
 sampled rows and keeps its signal-to-noise ratio. Without shapes: the standard table (--list prints it). report.py makes tables
 and plots of the JSON. Exit status 77 without PyTorch or a Hopper GPU.
@@ -18,6 +18,8 @@ import platform
 import statistics
 import subprocess
 import sys
+
+from turns import in_turn
 
 # Model, then N,K of its dense layers.
 MODELS = [("Llama-3.1-8B", ["6144,4096", "4096,4096", "28672,4096", "4096,14336"]),
@@ -96,8 +98,7 @@ def race(contenders, sets, rounds, per_sample, before=None):
         contender(0)
     turn_set, telemetry = 0, None
     for r in range(rounds):
-        for t in range(len(contenders)):
-            who = (t + r) % len(contenders)
+        for who in in_turn(range(len(contenders)), r):
             if before:
                 before()
             begin, end = events[who][r]
