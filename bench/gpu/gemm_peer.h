@@ -107,9 +107,17 @@ inline double median(std::vector<double> values) {
 
 using Launcher = std::function<void(std::size_t set)>;
 
+// Which of `count` contenders is at a place of a round: over the rounds each is at each place, and right behind each
+// other one, equally often (as turns.py).
+inline std::size_t in_turn(std::size_t place, std::size_t round, std::size_t count) {
+  if (count % 2 == 1 && round / count % 2 == 1) place = count - 1 - place;
+  const std::size_t zigzag = place % 2 == 0 ? count - place / 2 : (place + 1) / 2;
+  return (zigzag + round) % count;
+}
+
 // Seconds per launch of every contender: samples of `per_sample` launches, contenders taking turns inside each round
-// and the order rotating between rounds, so that clock and temperature drift fall on all of them alike. `cool` empties
-// the cache and lets the card rest before each sample (burst); without it the card runs without a pause (sustained).
+// in a balanced order, so that clock, temperature and what ran before fall on all of them alike. `cool` empties the
+// cache and lets the card rest before each sample (burst); without it the card runs without a pause (sustained).
 struct Timing {
   std::vector<std::vector<double>> samples;  // [contender][round]
   Telemetry telemetry;
@@ -125,7 +133,7 @@ inline Timing time_interleaved(const std::vector<Launcher>& contenders, std::siz
   for (const auto& contender : contenders) contender(set++ % sets);
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t turn = 0; turn < contenders.size(); ++turn) {
-      const std::size_t who = (turn + static_cast<std::size_t>(round)) % contenders.size();
+      const std::size_t who = in_turn(turn, static_cast<std::size_t>(round), contenders.size());
       if (cool) cool();
       auto& [begin, end] = events[who][static_cast<std::size_t>(round)];
       begin.record(stream);
