@@ -1060,6 +1060,40 @@ TEST(AttentionBackwardPlan, ThreeLaunchesShareTheirSumsInScratchMemory) {
   EXPECT_EQ(clipped.workspaces[2].bytes, 64u * 64 * 128 * 4);
 }
 
+// Heads of K and V that are worked on at one time.
+TEST(AttentionBackwardPlan, SectionsShareTheL2OrAreTwoBlocksForEveryMultiprocessor) {
+  const auto section = [](const char* source, const std::string& words, int multiprocessors) {
+    const Problem problem = problem_of("attention_backward " + words);
+    record::PlanFacts facts = plan_facts(problem, dense_views(problem));
+    facts.values["sm_count"] = multiprocessors;
+    return described_kernel(source).resolve(0, facts).value().kernels.back().parameters.back().parts.at(27).bits;
+  };
+  const auto of = [&](const std::string& words) {
+    return section("ops/attention/backward/cuda_attention_backward.cu", words, 132);
+  };
+  const auto wide = [&](const std::string& words) {
+    return section("ops/attention/backward/cuda_attention_backward_wide.cu", words, 132);
+  };
+  EXPECT_EQ(of("batch=2 heads=64 kv_heads=8 q_len=4096 k_len=4096 dim=128 mask=causal"), 8u) << "32 blocks a head";
+  EXPECT_EQ(of("heads=32 kv_heads=8 q_len=8192 k_len=8192 dim=128 mask=causal"), 4u) << "64 blocks a head";
+  EXPECT_EQ(of("batch=32 heads=32 kv_heads=8 q_len=512 k_len=512 dim=128 mask=causal"), 16u) << "2 MiB a head";
+  EXPECT_EQ(of("batch=4 heads=32 kv_heads=32 q_len=2048 k_len=2048 dim=64 mask=causal deterministic=1"), 32u);
+  EXPECT_EQ(of("batch=2 heads=64 kv_heads=8 q_len=4096 k_len=4096 dim=128"), 8u) << "of one query head each";
+  EXPECT_EQ(wide("heads=16 kv_heads=16 q_len=16384 k_len=16384 dim=256 mask=causal"), 1u);
+  EXPECT_EQ(wide("heads=16 kv_heads=16 q_len=16384 k_len=16384 dim=256 mask=causal deterministic=1"), 4u) << "turns";
+  for (const int multiprocessors : {1, 5, 132}) {
+    for (const char* more : {"", " mask=causal", " deterministic=1", " mask=causal deterministic=1"}) {
+      for (const int length : {1, 300, 5000, 100000}) {
+        const std::string words = fmt::format("heads=6 kv_heads=3 q_len={0} k_len={0} dim=64{1}", length, more);
+        const std::uint64_t heads =
+            section("ops/attention/backward/cuda_attention_backward.cu", words, multiprocessors);
+        EXPECT_GE(heads, 1u) << words << " on " << multiprocessors;
+        EXPECT_LE(heads, 3u) << words << " on " << multiprocessors;
+      }
+    }
+  }
+}
+
 TEST(AttentionBackwardPlan, RefusesWhatItCannotReadWithTheValues) {
   const DescribedKernel& kernel = described_kernel(kBackward);
   const auto refusal = [&](const char* words) {
