@@ -55,7 +55,7 @@ def gradients_reference(shape, gradient, x):
 
 
 def closer_results_of(case):
-    """The results with 8 times what roundings do to their row allowed as well, which counts where its terms cancel: those of the operands
+    """The results with 16 times what roundings do to their row allowed as well, which counts where its terms cancel: those of the operands
     in float64, and those of the reference in DTYPE, at operands that are off by one of its own."""
     stream = generator("close", *case.key)
     wide = [one.double() for one in [*case.own_inputs, *case.own_gradients][:2 if BACKWARD else 1]]
@@ -70,7 +70,7 @@ def closer_results_of(case):
         for at, (moved, (rounded, right)) in enumerate(zip(evaluated(*near(ROUNDING)), own)):
             squares[at] = squares[at] + (moved - rows[at][1]).square() + (rounded.double() - right).square()
     noise = [row_by_row((one / CLOSE_LOOKS).reshape(one.shape[0], -1).mean(dim=1).sqrt(), one) for one in squares]
-    return [(name, right, allowed + 8 * of_row) for (name, right, allowed), of_row in zip(rows, noise)]
+    return [(name, right, allowed + 16 * of_row) for (name, right, allowed), of_row in zip(rows, noise)]
 
 
 def work_of(shape):

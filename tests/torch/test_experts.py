@@ -216,7 +216,8 @@ def test_a_nan_stays_with_its_token(device, shared):
     dirty = layer(x).y
     assert dirty[7].isnan().all()
     others = torch.arange(40, device=device) != 7
-    assert torch.equal(dirty[others], clean[others])
+    # It goes to other experts than the number did, whose groups have other sizes then, and their sums another order.
+    assert testing.snr_db(dirty[others], clean[others]) > floor(device, torch.float32)
 
 
 def test_tokens_beyond_the_capacity_get_the_shared_part_alone(device):
