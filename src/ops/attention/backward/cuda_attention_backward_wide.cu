@@ -109,11 +109,8 @@ expression = "heads_total * q_blocks"
 # 32 MiB of L2, with a causal mask all of them. Where those are few, two blocks for every multiprocessor: where the walk
 # of the long one ends that of the short one begins; and with turns enough that few blocks of a head wait for each other.
 [[value]]
-name = "one_each"
-expression = "floor_div(33554432, (6 * query_dim + 2 * value_dim) * q_len)"
-[[value]]
-name = "shared_heads"
-expression = "floor_div(33554432 * kv_heads, (6 * query_dim + 2 * value_dim) * q_len * heads)"
+name = "cached_heads"
+expression = "floor_div(33554432 * (mask ? kv_heads : 1), (6 * query_dim + 2 * value_dim) * q_len * (mask ? heads : 1))"
 [[value]]
 name = "window"
 expression = "max(keys_left, keys_right) > 0 || packed"
@@ -209,7 +206,7 @@ members = [
   { workspace = "scaled_log_sum" }, { workspace = "delta" }, { workspace = "grad_query" }, { workspace = "turns" },
   { u32 = "q_len" }, { u32 = "k_len" }, { u32 = "heads" }, { u32 = "kv_heads" }, { u32 = "batch" },
   { u32 = "heads / kv_heads" }, { u32 = "q_blocks" }, { u32 = "tiles" },
-  { u32 = "min(batch * kv_heads, max(mask == 0 ? one_each : shared_heads < 16 ? floor_div(2 * sm_count, tiles) : shared_heads, deterministic && (mask ? shared_heads : one_each) < 16 ? floor_div(8 * sm_count * kv_heads, q_blocks * heads) : 0, 1))" },
+  { u32 = "min(batch * kv_heads, max(mask && cached_heads < 16 ? floor_div(2 * sm_count, tiles) : cached_heads, deterministic && cached_heads < 16 ? floor_div(8 * sm_count * kv_heads, q_blocks * heads) : 0, 1))" },
   { f32 = "scale" }, { f32 = "1.4426950408889634 * scale" },
   # More than any length where a window has no end.
   { u32 = "keys_left == 0 ? 536870912 : min(keys_left - 1, 536870912)" },
