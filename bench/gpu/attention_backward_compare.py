@@ -24,6 +24,7 @@ import time
 
 SOURCE = "src/ops/attention/backward/cuda_attention_backward.cu"
 WIDE_SOURCE = "src/ops/attention/backward/cuda_attention_backward_wide.cu"
+SHORT_SOURCE = "src/ops/attention/backward/cuda_attention_backward_short.cu"
 LARGE, SMALL = ({"HEAD_DIM": dim, "BLOCK_M": 8192 // dim, "CLIPPED": 0, "COLUMNS": dim} for dim in (128, 64))
 CLIPPED = {"CLIPPED": 1}  # heads that are smaller than the build's
 LATENT = {"QUERY_DIM": 192, "VALUE_DIM": 128, "BLOCK_N": 128}
@@ -44,16 +45,19 @@ BUILDS["d256_full_f16"] = (256, 256, 0, "kF16", WIDE)
 BUILDS["d136_causal"] = (136, 136, 1, "kBf16", MIDDLE)
 BUILDS["d192_full"] = (192, 192, 0, "kBf16", MIDDLE)
 BUILDS["d72_200_full"] = (72, 200, 0, "kBf16", WIDE)
+for name, dim, causal, kind in (("d64_causal_short", 64, 1, "kBf16"), ("d64_full_short", 64, 0, "kBf16"), ("d40_full_short", 40, 0, "kBf16"),
+                                ("d64_full_short_f16", 64, 0, "kF16")):
+    BUILDS[name] = (dim, dim, causal, kind, {"SHORT": 1, "ORDERED": 1})  # 256 queries and keys, equal bits in any case
 SHAPES = [  # batch, heads, kv_heads, sequence, dim, dim of v, causal
     (1, 32, 8, 8192, 128, 128, True), (1, 32, 8, 8192, 128, 128, False), (2, 64, 8, 4096, 128, 128, True), (2, 64, 8, 4096, 128, 128, False),
-    (4, 32, 32, 2048, 64, 64, True), (4, 32, 32, 2048, 64, 64, False), (32, 32, 8, 512, 128, 128, True), (64, 32, 32, 256, 64, 64, True),
+    (4, 32, 32, 2048, 64, 64, True), (4, 32, 32, 2048, 64, 64, False), (32, 32, 8, 512, 128, 128, True), (64, 32, 32, 256, 64, 64, True), (64, 32, 32, 256, 64, 64, False), (128, 16, 16, 128, 64, 64, False),
     (1, 64, 8, 32768, 128, 128, True), (1, 32, 8, 8192, 96, 96, True), (1, 128, 128, 4096, 192, 128, True),
     (1, 128, 128, 4096, 192, 128, False), (1, 16, 16, 16384, 256, 256, True), (1, 16, 16, 16384, 256, 256, False),
     (4, 32, 8, 4096, 128, 128, True), (8, 32, 8, 2048, 128, 128, True), (16, 32, 8, 1024, 128, 128, True), (2, 32, 32, 4096, 128, 128, True)]
 CHECKS = [  # batch, heads, kv_heads, q_len, k_len: around the tiles, unequal both ways, several blocks per head
     (1, 1, 1, 128, 128), (1, 1, 1, 64, 64), (1, 2, 1, 1, 1), (1, 2, 2, 127, 127), (2, 4, 2, 300, 300), (1, 8, 2, 513, 1025),
     (1, 3, 1, 1000, 300), (3, 6, 2, 129, 640), (1, 4, 4, 64, 2048), (2, 16, 4, 1111, 1111), (2, 5, 5, 255, 161),
-    (1, 16, 4, 2048, 2048)]
+    (1, 16, 4, 2048, 2048), (2, 5, 5, 256, 256), (1, 3, 3, 256, 100), (2, 3, 3, 100, 256), (1, 2, 2, 1, 256), (1, 2, 2, 200, 8), (3, 140, 140, 129, 200)]
 NVCC = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin", "nvcc")
 
 
@@ -65,7 +69,7 @@ def compile_builds(root, names, folder):
         _, _, causal, dtype, more = BUILDS[build]
         defines = {"TYPE": dtype, "CAUSAL": causal, "WINDOW": 0, "PACKED": 0, "ORDERED": 0, "SINKS": 0, "SOFTCAP": 0, "ALIBI": 0, **more}
         defines |= dict(one.split("=") for one in changed.split("@") if one)
-        source = WIDE_SOURCE if "QUERY_DIM" in more else SOURCE
+        source = WIDE_SOURCE if "QUERY_DIM" in more else SHORT_SOURCE if "SHORT" in more else SOURCE
         command = [NVCC, "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-std=c++20", "-lineinfo", "-Xptxas", "-v", "-o",
                    str(folder / f"backward_{name}.cubin"), str(root / source)]
         run = subprocess.run(command + [f"-DRIDGE_{key}={value}" for key, value in defines.items()], capture_output=True, text=True)
@@ -105,6 +109,12 @@ class View(ctypes.Structure):
                 ("sink_sums", ctypes.c_void_p), ("power_of_score", ctypes.c_float), ("cap_log2", ctypes.c_float), ("alibi_slopes", ctypes.c_void_p)]
 
 
+class ShortView(ctypes.Structure):
+    _fields_ = [("d_q", Rows), ("d_k", Rows), ("d_v", Rows), ("log_sum_exp", ctypes.c_void_p), ("sum_batch_stride", ctypes.c_int64),
+                ("sum_head_stride", ctypes.c_int64), *((name, ctypes.c_uint32) for name in ("q_len", "k_len", "heads", "dim", "value_dim")),
+                ("scale", ctypes.c_float), ("scale_log2", ctypes.c_float)]
+
+
 class Build:
     def __init__(self, name, folder):
         self.name = name
@@ -112,13 +122,16 @@ class Build:
         self.dtype = torch.bfloat16 if kind == "kBf16" else torch.float16
         self.ordered = bool(more.get("ORDERED", 0))
         self.block_m, self.block_n = more.get("BLOCK_M", 64), more.get("BLOCK_N", 128)
+        self.short = "SHORT" in more
+        if self.short:
+            more = {**more, "HEAD_DIM": 64, "BLOCK_M": 128}
         self.query_dim, self.value_dim = (more.get(key) or more["HEAD_DIM"] for key in ("QUERY_DIM", "VALUE_DIM"))
         self.wide = "QUERY_DIM" in more
         module = ctypes.c_void_p()
         forward.checked(forward.driver.cuModuleLoadData(ctypes.byref(module), (folder / f"backward_{name}.cubin").read_bytes()),
                         f"cuModuleLoadData {name}")
         self.functions = []
-        for suffix in ("_prepare", "", "_finish"):
+        for suffix in ("_short",) if self.short else ("_prepare", "", "_finish"):
             function = ctypes.c_void_p()
             forward.checked(forward.driver.cuModuleGetFunction(ctypes.byref(function), module,
                                                                f"ridge_attention_backward{suffix}".encode()), "cuModuleGetFunction")
@@ -126,9 +139,32 @@ class Build:
         tile = 128 * self.query_dim * 2
         block = self.block_m * self.query_dim * 2
         self.shared = 230576 if self.wide else 2 * tile + 4 * block + 2 * 128 * self.block_m * 2 + 32768 + 16 * self.block_m + 256
-        forward.checked(forward.driver.cuFuncSetAttribute(self.functions[1], 8, self.shared), "cuFuncSetAttribute")
+        if self.short:
+            self.shared = 231552
+        forward.checked(forward.driver.cuFuncSetAttribute(self.functions[0 if self.short else 1], 8, self.shared), "cuFuncSetAttribute")
+
+    def takes(self, shape):
+        _, heads, kv_heads, q_len, k_len = shape
+        return not self.short or (heads == kv_heads and max(q_len, k_len) <= 256)
+
+    def prepare_short(self, q, k, v, o, d_o, lse, d_q, d_k, d_v):
+        batch, q_len, heads, dim = q.shape
+        view = ShortView(Rows(d_q), Rows(d_k), Rows(d_v), lse.data_ptr(), lse.stride(0), lse.stride(1), q_len, k.shape[1], heads, dim, v.shape[3],
+                         1 / math.sqrt(dim), math.log2(math.e) / math.sqrt(dim))
+        maps = [forward.tensor_map(x, 64) for x in (q, k, v, o, d_o)]
+        arguments = (ctypes.c_void_p * 6)(*map(ctypes.addressof, maps), ctypes.addressof(view))
+        alive = (maps, view, q, k, v, o, d_o, lse, d_q, d_k, d_v)
+
+        def call():
+            stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+            forward.checked(forward.driver.cuLaunchKernel(self.functions[0], batch * heads, 1, 1, 256, 1, 1, self.shared, stream, arguments, None),
+                            "cuLaunchKernel")
+            return alive
+        return call
 
     def prepare(self, q, k, v, o, d_o, lse, d_q, d_k, d_v, section=0):
+        if self.short:
+            return self.prepare_short(q, k, v, o, d_o, lse, d_q, d_k, d_v)
         batch, q_len, heads, dim = q.shape
         k_len, kv_heads = k.shape[1], k.shape[2]
         q_blocks = -(-q_len // self.block_m)
@@ -252,7 +288,8 @@ def contenders(shape, builds, options):
                 lse[b, h, rows] = torch.logsumexp(scores, 1)
                 o[b, rows, h] = (torch.exp(scores - lse[b, h, rows, None]).bfloat16() @ v[b, :, h // group])
     for name, build in builds.items():
-        if (build.dim, build.v_dim, bool(build.causal), build.dtype) != (dim, v_dim, causal, torch.bfloat16):
+        fits = build.takes((batch, heads, kv_heads, length, length))
+        if (build.dim, build.v_dim, bool(build.causal), build.dtype) != (dim, v_dim, causal, torch.bfloat16) or not fits:
             continue
         for section in options.sections:
             grads = [torch.empty_like(x) for x in (q, k, v)]
@@ -318,8 +355,8 @@ def main():
     if not options.quick:
         right = []
         for name, build in builds.items():
-            right += [check(build, *shape) for shape in CHECKS[:options.checks]]
-            right += [check(build, 1, 4, 2, 700, 700, magnitude=4.0)]
+            right += [check(build, *shape) for shape in CHECKS[:options.checks] if build.takes(shape)]
+            right += [check(build, *shape, magnitude=4.0) for shape in ((1, 4, 2, 700, 700), (1, 4, 4, 250, 250)) if build.takes(shape)]
             print(f"{time.time() - began:.0f} s {name}: {sum(right)} of {len(right)} right so far", flush=True)
         print(f"{sum(right)} of {len(right)} checks against fp64 passed", flush=True)
         if not all(right):

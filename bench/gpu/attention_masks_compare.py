@@ -41,11 +41,11 @@ except ImportError:
     flex_attention = None
 
 WINDOWS = [  # batch, heads, kv_heads, length, dim, left, right
-    (1, 32, 8, 8192, 128, 1023, 0), (1, 32, 8, 8192, 128, 4095, 0), (1, 32, 8, 32768, 128, 1023, 0), (1, 32, 8, 8192, 128, 512, 512), (4, 32, 32, 4096, 64, 511, 0),
+    (1, 32, 8, 8192, 128, 1023, 0), (1, 32, 8, 8192, 128, 4095, 0), (1, 32, 8, 32768, 128, 4095, 0), (1, 32, 8, 32768, 128, 1023, 0), (1, 32, 8, 8192, 128, 512, 512), (4, 32, 32, 4096, 64, 511, 0),
     (1, 32, 8, 8192, 96, 1023, 0), (1, 16, 16, 16384, 256, 4095, 0)]
 DOCUMENTS = [  # heads, kv_heads, dim, causal, lengths
     (32, 8, 128, True, [2048] * 8), (32, 8, 128, True, [8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 32]), (32, 8, 128, True, [512] * 32),
-    (32, 8, 128, False, [1000] * 16), (32, 32, 64, True, [777] * 21), (32, 8, 96, True, [2048] * 8), (16, 16, 256, True, [2048] * 8)]
+    (32, 8, 128, True, [2176, 704, 1536, 1920, 1088, 2048, 832, 1472, 1248, 976]), (32, 8, 128, False, [1000] * 16), (32, 32, 64, True, [777] * 21), (32, 8, 96, True, [2048] * 8), (16, 16, 256, True, [2048] * 8)]
 BESIDE = [  # batch, heads, kv_heads, length, dim, left, right, sinks, softcap: GPT-OSS, Gemma 2, and each beside the call without
     (1, 64, 8, 8192, 64, 127, 0, True, 0.0), (1, 64, 8, 8192, 64, -1, 0, True, 0.0), (1, 64, 8, 8192, 64, -1, 0, False, 0.0),
     (1, 16, 8, 8192, 256, 4095, 0, False, 50.0), (1, 16, 8, 8192, 256, -1, 0, False, 50.0), (1, 16, 8, 8192, 256, -1, 0, False, 0.0),
@@ -233,6 +233,17 @@ def timed(calls, repeats, sweep):
     return samples
 
 
+def write(rows, options):
+    """What there is so far, so that a run that is cut off leaves it."""
+    environment = {"commit": options.commit, "device": torch.cuda.get_device_name(0), "versions": versions()}
+    with open(options.out / "attention-masks.json", "w") as file:
+        json.dump({"environment": environment, "protocol": "one pass per sample, L2 displaced, contenders in turns", "repeats": options.repeats, "rows": rows}, file)
+    with open(options.out / "attention-masks.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["case", "pass", "contender", "median_ms", "tflops"])
+        writer.writerows([row["case"], row["pass"], row["contender"], f"{row['median_ms']:.5f}", f"{row['tflops']:.1f}"] for row in rows)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=pathlib.Path)
@@ -264,15 +275,9 @@ def main():
                 print(f"{name} {way}: " + "  ".join(f"{peer} {factor * flop / ms:.0f} ({ms * 1e3:.0f} us)" for peer, ms in medians.items()), flush=True)
                 rows += [{"case": name, "pass": way, "contender": peer, "median_ms": medians[peer], "tflops": factor * flop / medians[peer], "samples_ms": times}
                          for peer, times in samples.items()]
+            write(rows, options)
             del forward, backward, results, leaves, calls
             torch.cuda.empty_cache()
-    environment = {"commit": options.commit, "device": torch.cuda.get_device_name(0), "versions": versions()}
-    with open(options.out / "attention-masks.json", "w") as file:
-        json.dump({"environment": environment, "protocol": "one pass per sample, L2 displaced, contenders in turns", "repeats": options.repeats, "rows": rows}, file)
-    with open(options.out / "attention-masks.csv", "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["case", "pass", "contender", "median_ms", "tflops"])
-        writer.writerows([row["case"], row["pass"], row["contender"], f"{row['median_ms']:.5f}", f"{row['tflops']:.1f}"] for row in rows)
     return 0
 
 

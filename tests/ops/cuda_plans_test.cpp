@@ -1146,5 +1146,33 @@ TEST(WideAttentionBackwardPlan, HasAllHeadsBeyondTheOtherKernels) {
   EXPECT_THAT(refusal("dim=192 v_dim=20"), HasSubstr("v_dim=20"));
 }
 
+constexpr const char* kShortBackward = "ops/attention/backward/cuda_attention_backward_short.cu";
+
+TEST(ShortAttentionBackwardPlan, IsOneLaunchWithoutScratchMemory) {
+  const Problem problem = problem_of("attention_backward batch=3 heads=4 kv_heads=4 q_len=200 k_len=256 dim=64");
+  const ResolvedPlan plan = plan_of(kShortBackward, problem, dense_views(problem));
+  EXPECT_THAT(symbols(plan), ElementsAre("ridge_attention_backward_short"));
+  EXPECT_EQ(plan.kernels[0].grid[0], 12u) << "a block per head";
+  EXPECT_EQ(plan.kernels[0].parameters.back().bytes, 152u) << "View";
+  EXPECT_TRUE(plan.workspaces.empty());
+}
+
+TEST(ShortAttentionBackwardPlan, TakesWhatABlockHoldsAndNoMore) {
+  const DescribedKernel& kernel = described_kernel(kShortBackward);
+  const auto refusal = [&](const std::string& words) {
+    return kernel.refuses(plan_facts(problem_of("attention_backward heads=2 " + words))).value_or("");
+  };
+  for (const char* words : {"kv_heads=2 q_len=256 k_len=256 dim=64", "kv_heads=2 q_len=1 k_len=3 dim=8 mask=causal"}) {
+    EXPECT_EQ(refusal(words), "");
+  }
+  EXPECT_THAT(refusal("kv_heads=1 q_len=256 k_len=256 dim=64"), HasSubstr("share no keys here: heads=2 kv_heads=1"));
+  EXPECT_THAT(refusal("kv_heads=2 q_len=257 k_len=256 dim=64"),
+              HasSubstr("up to 256 queries and keys: k_len=256 q_len=257"));
+  EXPECT_THAT(refusal("kv_heads=2 q_len=64 k_len=64 dim=72"), HasSubstr("multiples of 8 up to 64: dim=72"));
+  for (const char* more : {"keys_left=9", "documents=3", "sinks=1", "softcap=1", "alibi=1"}) {
+    EXPECT_THAT(refusal(fmt::format("kv_heads=2 q_len=64 k_len=64 dim=64 {}", more)), HasSubstr("not for this kernel"));
+  }
+}
+
 }  // namespace
 }  // namespace ridge::ops

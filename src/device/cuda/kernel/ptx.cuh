@@ -152,6 +152,14 @@ __device__ __forceinline__ void load_shared_v4(u32 address, float (&x)[4]) {
                : "r"(address)
                : "memory");
 }
+__device__ __forceinline__ uint4 load_shared_16(u32 address) {
+  uint4 x;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "r"(address)
+               : "memory");
+  return x;
+}
 __device__ __forceinline__ void store_shared_v4(u32 address, float x, float y, float z, float w) {
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(x), "f"(y), "f"(z), "f"(w) : "memory");
 }
@@ -175,6 +183,12 @@ __device__ __forceinline__ void load_matrix_x4(u32 address, u32& m0, u32& m1, u3
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(m0), "=r"(m1), "=r"(m2), "=r"(m3)
                : "r"(address)
+               : "memory");
+}
+// 16 bytes, to an address that is a multiple of it.
+__device__ __forceinline__ void store_global_v4(void* to, const u32 (&x)[4]) {
+  asm volatile("st.global.v4.b32 [%0], {%1,%2,%3,%4};" ::"l"(reinterpret_cast<u64>(to)), "r"(x[0]), "r"(x[1]),
+               "r"(x[2]), "r"(x[3])
                : "memory");
 }
 __device__ __forceinline__ void store_shared(u32 address, float x) {

@@ -1,14 +1,9 @@
 // What the backward kernels of attention for Hopper share: the view of a call, the walk of a block of keys, its masks,
 // and the launches before and after. Included behind `Config`, whose blocks, masks and sizes it takes.
 #pragma once
+#include "rows.cuh"
 
 namespace ridge::cuda {
-
-// One 16-bit tensor [batch, heads, rows, head dim]; the last dimension is contiguous. Strides in elements.
-struct AttentionRows {
-  u16* data;
-  i64 batch_stride, head_stride, row_stride;
-};
 
 // A block of keys of a document; in front of all how many there are.
 struct DocumentKeys {
@@ -54,16 +49,6 @@ struct AttentionBackwardView {
 };
 
 namespace {
-
-inline constexpr float kLog2E = 1.44269504f;
-inline constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
-
-// Where in a block the factor of query `row` lies: a thread reads those of its columns, row = 8 j + 2 (lane % 4) + p,
-// as vectors of four that lie beside those of its three neighbours.
-__device__ __forceinline__ u32 factor_place(u32 row) {
-  const u32 j = row / 8, quad = row % 8 / 2, p = row % 2;
-  return (j / 2 * 4 + quad) * 4 + j % 2 * 2 + p;
-}
 
 // The block of keys, and the head of K and V, that a thread block works on. Tiles of low keys first: with a causal mask
 // they are the long ones. Heads in sections: what a section reads and adds to stays in the L2 while its tiles are
@@ -303,10 +288,6 @@ struct Distances {
   }
 };
 
-__device__ __forceinline__ u32 pack(float low, float high) {
-  return Config::kType == MatrixType::kBf16 ? pack_bf16(low, high) : pack_f16(low, high);
-}
-
 // Tangents of 16 queries become their weights times the slope of the softcap, which dS is made of; P is rounded before.
 template <int kScores>
 __device__ __forceinline__ void weigh_chunk(float (&s)[kScores], int chunk, const float (&log_sums)[4],
@@ -378,26 +359,6 @@ __device__ __forceinline__ DocumentQueries queries_of(const AttentionBackwardVie
 inline constexpr u32 kSideThreads = 256;
 inline constexpr u32 kFinishThreads = Config::kParts * kWarpgroupThreads;
 
-__device__ __forceinline__ float to_float(u32 bits) {
-  return Config::kType == MatrixType::kBf16 ? __uint_as_float(bits << 16) : half_to_float(static_cast<u16>(bits));
-}
-
-__device__ __forceinline__ const u16* row_of(const AttentionRows& rows, u32 batch, u32 head, u32 row) {
-  return rows.data + batch * rows.batch_stride + head * rows.head_stride + row * rows.row_stride;
-}
-
-// Eight numbers of two rows, multiplied and added up.
-__device__ __forceinline__ float dot(const uint4& x, const uint4& y) {
-  const u32 a[4] = {x.x, x.y, x.z, x.w}, b[4] = {y.x, y.y, y.z, y.w};
-  float sum = 0.0f;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    sum = fmaf(to_float(a[i] & 0xFFFFu), to_float(b[i] & 0xFFFFu), sum);
-    sum = fmaf(to_float(a[i] >> 16), to_float(b[i] >> 16), sum);
-  }
-  return sum;
-}
-
 __device__ __forceinline__ float over_warp_sum(float x) {
 #pragma unroll
   for (u32 step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
@@ -427,22 +388,6 @@ __device__ __forceinline__ void finish_sink(const AttentionBackwardView& view, u
   }
   sum = over_warp_sum(sum);
   if (lane == 0) view.d_sinks[head] = -sum;
-}
-
-// Lane c of four holds value k of group c afterwards, where it held group k of its own: [k] of lane c and [c] of lane k
-// change places.
-__device__ __forceinline__ void transpose_quad(u32 (&v)[4], u32 lane) {
-#pragma unroll
-  for (u32 step = 1; step <= 2; step *= 2) {
-#pragma unroll
-    for (u32 i = 0; i < 2; ++i) {
-      u32& low = v[step == 1 ? 2 * i : i];
-      u32& high = v[step == 1 ? 2 * i + 1 : i + 2];
-      const bool upper = (lane & step) != 0;
-      const u32 received = __shfl_xor_sync(0xffffffffu, upper ? low : high, step);
-      (upper ? low : high) = received;
-    }
-  }
 }
 
 }  // namespace
@@ -539,29 +484,12 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::kFinishThreads)
   const u32 part = threadIdx.x / kWarpgroupThreads, thread = threadIdx.x % kWarpgroupThreads, lane = threadIdx.x % 32;
   const u64 at = (static_cast<u64>(flat_head) * view.q_blocks + block) * C::kParts + part;
   const float4* const sums = reinterpret_cast<const float4*>(view.grad_query + at * C::kPartFloats) + thread;
-  const u32 first_row = queries.first + (C::kQueryPanels == 2 ? part * 64 : 0) + thread / 32 * 16 + lane / 4;
-  const u32 first_column = (C::kQueryPanels == 2 ? 0 : part * 64) + lane % 4 * 8;
-
-  float4 d[8];
+  float d[32];
 #pragma unroll
-  for (u32 i = 0; i < 8; ++i) d[i] = sums[i * kWarpgroupThreads];
-#pragma unroll
-  for (u32 half = 0; half < 2; ++half) {
-    u32 packed[2][4];  // rows 0 and 8
-#pragma unroll
-    for (u32 i = 0; i < 4; ++i) {
-      const float4& x = d[half * 4 + i];
-      packed[0][i] = pack(x.x * view.scale, x.y * view.scale);
-      packed[1][i] = pack(x.z * view.scale, x.w * view.scale);
-    }
-#pragma unroll
-    for (u32 h = 0; h < 2; ++h) {
-      transpose_quad(packed[h], lane);
-      const u32 row = first_row + 8 * h;
-      if (row < queries.end && (!C::kClipped || first_column + half * 32 < view.dim)) {
-        u16* const target = const_cast<u16*>(row_of(view.d_q, batch, head, row)) + first_column + half * 32;
-        *reinterpret_cast<uint4*>(target) = make_uint4(packed[h][0], packed[h][1], packed[h][2], packed[h][3]);
-      }
-    }
+  for (u32 i = 0; i < 8; ++i) {
+    const float4 x = sums[i * kWarpgroupThreads];
+    d[4 * i] = x.x, d[4 * i + 1] = x.y, d[4 * i + 2] = x.z, d[4 * i + 3] = x.w;
   }
+  write_rows(d, view.d_q, batch, head, queries.first + (C::kQueryPanels == 2 ? part * 64 : 0) + thread / 32 * 16,
+             queries.end, C::kQueryPanels == 2 ? 0 : part * 64, C::kClipped ? view.dim : 0xFFFFFFFFu, view.scale, lane);
 }

@@ -39,6 +39,14 @@ constexpr const char* kWideHeads[] = {
     "heads=2 kv_heads=1 q_len=300 k_len=300 dim=192 v_dim=128 dtype=f16 mask=causal documents=5 deterministic=1",
     "heads=2 kv_heads=1 q_len=100 k_len=200 dim=72 v_dim=200 mask=causal"};
 
+// Up to 256 queries and keys of heads that share no keys, around blocks of 128 of either.
+constexpr const char* kShortSequences[] = {
+    "batch=2 heads=3 kv_heads=3 q_len=256 k_len=256 dim=64 mask=causal deterministic=1",
+    "batch=2 heads=2 kv_heads=2 q_len=256 k_len=100 dim=64 dtype=f16 mask=causal",
+    "heads=2 kv_heads=2 q_len=90 k_len=250 dim=40 v_dim=64 deterministic=1",
+    "heads=3 kv_heads=3 q_len=200 k_len=180 dim=64 dtype=f16",
+    "heads=2 kv_heads=2 q_len=129 k_len=255 dim=24 v_dim=8 mask=causal"};
+
 // Around the tiles of 32 queries and 64 keys, unequal lengths both ways, groups, odd dims, and nothing at all.
 std::vector<record::Case> check_cases() {
   std::vector<record::Case> cases;
@@ -61,6 +69,7 @@ std::vector<record::Case> check_cases() {
   }
   for (const char* words : kSmallerHeads) cases.push_back(make_case(words));
   for (const char* words : kWideHeads) cases.push_back(make_case(words));
+  for (const char* words : kShortSequences) cases.push_back(make_case(words));
   for (const auto& words : {attention::window_cases(), attention::document_cases(), attention::value_cases(),
                             attention::sink_cases(), attention::softcap_cases(), attention::alibi_cases()}) {
     for (std::size_t i = 0; i < words.size(); ++i) {
