@@ -179,8 +179,8 @@ class Build:
         head_bytes = q_len * (6 * self.query_dim + 2 * self.value_dim)  # as in the kernel's launch plan
         cached = CACHED_BYTES * kv_heads // (head_bytes * heads) if self.causal else CACHED_BYTES // head_bytes
         usual = ROUNDS * MULTIPROCESSORS // tiles if self.causal and cached < 16 else cached
-        turns = 8 * MULTIPROCESSORS * kv_heads // (q_blocks * heads) if self.ordered and cached < 16 else 0
-        usual = max(usual, turns, 1)
+        for_turns = 8 * MULTIPROCESSORS * kv_heads // (q_blocks * heads) if self.ordered and cached < 16 else 0
+        usual = max(usual, for_turns, 1)
         section = min(section or usual, kv_heads * batch)
         view.tiles, view.section, view.dim, view.value_dim = tiles, section, dim, v.shape[3]
         maps = [forward.tensor_map(x, 64) for x in (q, k, v, d_o, d_k, d_v)]

@@ -119,6 +119,8 @@ def flex_call(q, k, v, slopes, length, left, right):
     def minus_slopes(score, batch, head, query, key):
         return score - slopes[head] * (query - key).abs()
 
+    torch._dynamo.reset()  # a case is a compilation of its own, and there is a limit to those of one function
+    torch._functorch.config.donated_buffer = False  # graphs are kept
     mask = None if left < 0 and right < 0 else create_block_mask(seen, None, None, length, length, device="cuda")
     compiled = torch.compile(flex_attention)
     return lambda: compiled(*(x.transpose(1, 2) for x in (q, k, v)), score_mod=minus_slopes, block_mask=mask, enable_gqa=True).transpose(1, 2)

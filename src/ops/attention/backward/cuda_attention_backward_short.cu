@@ -5,10 +5,10 @@
 // gradient leaves as it is: nothing is added up in memory, so that there is no workspace, no launch before or behind,
 // and equal bits over runs and over numbers of multiprocessors. delta = rowsum(dO * O) is computed on the way.
 //
-// Two warpgroups of 64 keys walk over the queries of a block of 128 keys, 128 at a time, as in the other kernel: S^T and
-// dP^T from shared memory, P^T and dS^T from registers, dQ = dS K of 64 queries each one step behind. Sums of dQ wait in
-// shared memory for the second block of keys, thread by thread: those of the first queries where O was, those of the
-// last where the first keys and values were.
+// Two warpgroups of 64 keys walk over the queries of a block of 128 keys, 128 at a time, as in the other kernel: S^T
+// and dP^T from shared memory, P^T and dS^T from registers, dQ = dS K of 64 queries each one step behind. Sums of dQ
+// wait in shared memory for the second block of keys, thread by thread: those of the first queries where O was, those
+// of the last where the first keys and values were.
 //
 // Entry point: `ridge_attention_backward_short`.
 
@@ -163,9 +163,9 @@ struct View {
 
 struct Consumer {
   using C = Config;
-  using ScoreMma = Wgmma<C::kRows, C::kType, C::kType, Major::kK, Major::kK>;     // S^T = K Q^T, dP^T = V dO^T
-  using KeyGradMma = Wgmma<64, C::kType, C::kType, Major::kK, Major::kMn>;        // dV += P^T dO, dK += dS^T Q
-  using QueryGradMma = Wgmma<64, C::kType, C::kType, Major::kMn, Major::kMn>;     // dQ = dS K
+  using ScoreMma = Wgmma<C::kRows, C::kType, C::kType, Major::kK, Major::kK>;  // S^T = K Q^T, dP^T = V dO^T
+  using KeyGradMma = Wgmma<64, C::kType, C::kType, Major::kK, Major::kMn>;     // dV += P^T dO, dK += dS^T Q
+  using QueryGradMma = Wgmma<64, C::kType, C::kType, Major::kMn, Major::kMn>;  // dQ = dS K
   static constexpr int kScores = C::kRows / 2, kGrads = 32, kChunks = C::kRows / 16;
 
   const View& view;
@@ -338,16 +338,16 @@ struct Consumer {
   }
 
   // 64 rows of a gradient of which this warpgroup has the sums.
-  __device__ __forceinline__ void write(const float (&d)[kGrads], const AttentionRows& to, u32 tile, u32 rows, u32 columns,
-                                        float factor) const {
-    write_rows(d, to, batch, head, tile * C::kRows + warpgroup * 64 + warp_in_group * 16, rows, 0, columns, factor, lane);
+  __device__ __forceinline__ void write(const float (&d)[kGrads], const AttentionRows& to, u32 tile, u32 rows,
+                                        u32 columns, float factor) const {
+    write_rows(d, to, batch, head, tile * C::kRows + warpgroup * 64 + warp_in_group * 16, rows, 0, columns, factor,
+               lane);
   }
 
   // Sums of dQ of a block of queries and a tile of keys: kept for the second tile, or added to those of the first.
   __device__ __forceinline__ void finish_query_grad(u32 tile, u32 block, bool last_tile) {
-    const u32 held =
-        base + (block == 0 ? SharedLayout::kHeldFirst : SharedLayout::kHeldLast) + warpgroup * 16384 +
-        (warp_in_group * kWarpThreads + lane) * 16;
+    const u32 held = base + (block == 0 ? SharedLayout::kHeldFirst : SharedLayout::kHeldLast) + warpgroup * 16384 +
+                     (warp_in_group * kWarpThreads + lane) * 16;
     if (!last_tile && block >= lowest(1)) {
 #pragma unroll
       for (u32 i = 0; i < 8; ++i) {
@@ -372,6 +372,7 @@ struct Consumer {
   __device__ __forceinline__ void walk_queries(u32 tile, u32 tiles, u32 q_blocks) {
     const u32 keys = base + SharedLayout::kKeys + tile * 2 * C::kTileBytes, values = keys + C::kTileBytes;
     const u32 first = lowest(tile);
+    asm volatile("" : "+r"(lane));  // opaque, so that nothing made of it is held from tile to tile
     barrier_wait(base + SharedLayout::kKeysFull + tile * kBarrierBytes, 0);
     barrier_wait(base + SharedLayout::kValuesFull + tile * kBarrierBytes, 0);
     for (u32 block = first; block < q_blocks; ++block) {
@@ -438,8 +439,9 @@ struct Consumer {
 __device__ __forceinline__ void load_tile(u32 to, const TensorMap& map, u32 full, u32 tile, const Consumer& of) {
 #pragma unroll
   for (u32 half = 0; half < 2; ++half) {
-    load_box(to + half * 64 * kRowBytes, map, full,
-             {0, static_cast<i32>(tile * Config::kRows + half * 64), static_cast<i32>(of.head), static_cast<i32>(of.batch)});
+    load_box(
+        to + half * 64 * kRowBytes, map, full,
+        {0, static_cast<i32>(tile * Config::kRows + half * 64), static_cast<i32>(of.head), static_cast<i32>(of.batch)});
   }
 }
 
