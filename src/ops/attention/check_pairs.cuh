@@ -1,5 +1,6 @@
-// What the checks of attention and of its backward on a GPU share: the operands, the keys that a query sees, and fp64
-// scores. check_numbers.cuh comes before this; it includes nothing and shares no code with a kernel that is measured.
+// What the checks of attention, of its backward and of attention_fp8 on a GPU share: the operands, the keys that a
+// query sees, and fp64 scores. check_numbers.cuh comes before this; it includes nothing and shares no code with a
+// kernel that is measured.
 namespace ridge::attention_check {
 
 constexpr double kUnit = 0x1p-24;     // of fp32
@@ -144,6 +145,20 @@ __device__ inline double score_variance(const Call& call, const Score& score, co
 }
 __device__ inline double sink_of(const Call& call, i64 head) {
   return call.sinks == nullptr ? -infinity() : static_cast<double>(call.sinks[head]);
+}
+
+// Whether keys that a row does not see, but a tile may multiply its zero weights with, hold a value of a column that is
+// not finite: by the contract the row may be NaN there.
+__device__ inline bool meets_special(const Call& call, const Place& at, const Span& keys, i64 column) {
+  constexpr i64 kReach = 320;
+  const auto special = [&](i64 first, i64 end) {
+    bool any = false;
+    for (i64 j = max(first, 0ll); j < min(end, call.k_len); ++j) {
+      any = any || !isfinite(load(call.v, key_row(call, at.batch, j, at.kv_head), column));
+    }
+    return any;
+  };
+  return special(keys.first - kReach, keys.first) || special(keys.end, keys.end + kReach);
 }
 
 // The sign of a column in a secret vector.

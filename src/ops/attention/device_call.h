@@ -21,6 +21,8 @@ struct DeviceCall {
   const void *sinks = nullptr, *slopes = nullptr;
 };
 DeviceCall device_call(const Problem& problem, const Arguments& arguments);
+// Of a problem with this shape, also one of codes.
+DeviceCall device_call(const Problem& problem, const Arguments& arguments, const Shape& shape);
 
 // Of check_pairs.cuh.
 inline constexpr std::int64_t kCheckThreads = 256, kCheckWarps = kCheckThreads / 32, kCheckTile = 64, kCheckLanes = 4;

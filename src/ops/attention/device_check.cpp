@@ -49,7 +49,10 @@ std::vector<CheckLaunch> rows_of_reference(const DeviceCheck::ReferenceRequest& 
 }  // namespace
 
 DeviceCall device_call(const Problem& problem, const Arguments& arguments) {
-  const Shape s = shape_of(problem, arguments);
+  return device_call(problem, arguments, shape_of(problem, arguments));
+}
+
+DeviceCall device_call(const Problem& problem, const Arguments& arguments, const Shape& s) {
   const auto view = [&](std::string_view name) { return operand(problem, arguments.operands, name); };
   DeviceCall call;
   call.q = device_matrix(view("q"));

@@ -99,20 +99,6 @@ __device__ inline RowOfScores scores_of_row(const Call& call, const Place& at, c
   return row;
 }
 
-// Whether keys that a row does not see, but a tile may multiply its zero weights with, hold a value of a column that is
-// not finite: by the contract the row may be NaN there.
-__device__ inline bool meets_special(const Call& call, const Place& at, const Span& keys, i64 column) {
-  constexpr i64 kReach = 320;
-  const auto special = [&](i64 first, i64 end) {
-    bool any = false;
-    for (i64 j = max(first, 0ll); j < min(end, call.k_len); ++j) {
-      any = any || !isfinite(load(call.v, key_row(call, at.batch, j, at.kv_head), column));
-    }
-    return any;
-  };
-  return special(keys.first - kReach, keys.first) || special(keys.end, keys.end + kReach);
-}
-
 // By a block: thread c has column c of the row of O.
 __device__ inline Element element_of_row(const Call& call, const Place& at, const Span& keys, const RowOfScores& row,
                                          RowMemory& memory) {
