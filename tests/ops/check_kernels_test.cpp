@@ -13,6 +13,7 @@
 #include "numerics/convert.h"
 #include "numerics/error_model.h"
 #include "numerics/fill.h"
+#include "ops/attention_fp8_emulation.h"
 #include "ops/code_check_kernels.h"
 #include "ops/cuda_on_host.h"
 #include "ops/harness.h"
@@ -48,6 +49,7 @@ inline unsigned to_code(float, long long) { return 256; }
 #include "ops/attention/check_pairs.cuh"
 #include "ops/attention/device_check.cu"
 #include "ops/attention/backward/device_check.cu"
+#include "ops/attention/fp8/device_check.cu"
 #include "ops/expert_order/device_check.cu"
 #include "ops/route/power.cuh"
 #include "ops/route/device_check.cu"
@@ -90,6 +92,11 @@ const Kernels& kernels() {
       {"attention_keys", on_host(attention_check::attention_keys)},
       {"attention_project", on_host(attention_check::attention_project)},
       {"attention_samples", on_host(attention_check::attention_samples)},
+      {"attention_fp8_rows", on_host(attention_fp8_check::attention_fp8_rows)},
+      {"attention_fp8_sums", on_host(attention_fp8_check::attention_fp8_sums)},
+      {"attention_fp8_keys", on_host(attention_fp8_check::attention_fp8_keys)},
+      {"attention_fp8_project", on_host(attention_fp8_check::attention_fp8_project)},
+      {"attention_fp8_samples", on_host(attention_fp8_check::attention_fp8_samples)},
       {"attention_backward_queries", on_host(attention_backward_check::attention_backward_queries)},
       {"attention_backward_clear", on_host(attention_backward_check::attention_backward_clear)},
       {"attention_backward_special", on_host(attention_backward_check::attention_backward_special)},
@@ -189,16 +196,29 @@ class CheckKernelsOfACall : public ::testing::Test {
     return r;
   }
 
-  // Above 1: wrong.
-  double projection() {
+  // The largest residual over what is allowed, the root of the mean of squares over those of the ideal kernel, and its
+  // limit.
+  struct Projected {
+    double worst = 0, rms = 0, limit = 0;
+    bool not_finite = false;
+  };
+  // `without`: a kernel that is not run.
+  Projected projected(std::string_view without = {}) {
     std::vector<double> scratch(op_->device_check->scratch_bytes(problem_) / sizeof(double) + 1);
     ops::ProjectionResult found;
     const std::vector<TensorView> views = after_.views_with_old(before_);
-    launch(op_->name, op_->device_check->projection({problem_, views, 99, scratch.data(), &found}));
-    const double worst = std::bit_cast<float>(static_cast<std::uint32_t>(found.worst >> 32));
-    const double rms = found.count > 0 ? std::sqrt(found.square_sum / found.count) : 0.0;
-    return std::max({worst, rms / numerics::rms_limit(static_cast<std::int64_t>(found.count)),
-                     found.not_finite != 0 ? 1e300 : 0.0});
+    std::vector<ops::CheckLaunch> launches =
+        op_->device_check->projection({problem_, views, 99, scratch.data(), &found});
+    std::erase_if(launches, [&](const ops::CheckLaunch& one) { return one.kernel == without; });
+    launch(op_->name, launches);
+    return {std::bit_cast<float>(static_cast<std::uint32_t>(found.worst >> 32)),
+            found.count > 0 ? std::sqrt(found.square_sum / found.count) : 0.0,
+            numerics::rms_limit(static_cast<std::int64_t>(found.count)), found.not_finite != 0};
+  }
+  // Above 1: wrong.
+  double projection() {
+    const Projected found = projected();
+    return std::max({found.worst, found.rms / found.limit, found.not_finite ? 1e300 : 0.0});
   }
 
   // The outputs that a kernel leaves which takes the operands for those of another case.
@@ -436,6 +456,276 @@ TEST_F(AttentionCheck, SeesErrorsThatAreTooLargeOnAverage) {
   EXPECT_GT(projection(), 1.0);
 }
 
+// Mistakes that kernels of codes make, and an emulation of the kernel for Hopper, whose weights are codes.
+class AttentionFp8Check : public CheckKernelsOfACall {
+ protected:
+  static constexpr std::string_view kCase =
+      "attention_fp8 heads=4 kv_heads=2 q_len=140 k_len=140 dim=32 mask=causal keys_left=41";
+
+  // The outputs that a kernel leaves.
+  void emulate(const emulated::Kernel& kernel) {
+    after_.scalars.clear();  // the usual ones, as those of the other kernels
+    const emulated::Results found = emulated::Emulation(problem_, after_, kernel).run();
+    assign("o", found.o);
+    assign("log_sum_exp", found.sums);
+  }
+  void expect_right(const std::string& what) {
+    const Projected found = projected();
+    EXPECT_LE(found.worst, 1.0) << what;
+    EXPECT_LE(found.rms, found.limit) << what;
+    EXPECT_FALSE(found.not_finite) << what;
+  }
+  // By the projection of all rows alone: of a large call few rows are looked at element by element.
+  void expect_wrong(std::string_view what) {
+    const Projected found = projected("attention_fp8_samples");
+    EXPECT_TRUE(found.worst > 1 || found.rms > found.limit || found.not_finite) << what;
+  }
+  // The outputs of a kernel that takes other inputs in place of one, of which `change` makes them.
+  void computed_with(std::string_view text, std::string_view input,
+                     const std::function<void(std::vector<double>&)>& change) {
+    prepare(text, Family::kNormal);
+    ASSERT_LE(projection(), 1.0);
+    const std::vector<double> right = values(input);
+    std::vector<double> changed = right;
+    change(changed);
+    ASSERT_NE(changed, right);
+    assign(input, changed);
+    computed_as(text);
+    assign(input, right);
+  }
+};
+
+// Groups, windows, columns of another number than those of keys, queries without keys, more keys than a sum has.
+constexpr const char* kCodesCases[] = {
+    "attention_fp8 heads=2 kv_heads=1 q_len=6 k_len=300 dim=64",
+    "attention_fp8 heads=2 kv_heads=1 q_len=70 k_len=70 dim=96 v_dim=48 mask=causal out=f16",
+    "attention_fp8 batch=2 heads=2 kv_heads=2 q_len=5 k_len=330 dim=128 mask=causal keys_left=200",
+    "attention_fp8 heads=1 kv_heads=1 q_len=80 k_len=20 dim=16 mask=causal",
+    "attention_fp8 heads=1 kv_heads=1 q_len=3 k_len=700 dim=16"};
+
+TEST_F(AttentionFp8Check, CallsTheKernelForHopperRightInEveryFamily) {
+  for (const char* text : kCodesCases) {
+    for (const Family family : numerics::kAllFamilies) {
+      prepare(text, family);
+      if (op_->excuses(problem_, family)) continue;
+      emulated::Kernel kernel;
+      kernel.lazy = family == Family::kNormal ? 0 : 2;
+      emulate(kernel);
+      expect_right(fmt::format("{}, {}", text, numerics::to_string(family)));
+    }
+  }
+}
+
+// Where errors are as they are expected, of numbers at random, the statistic is 1; it is far below where weights are
+// not rounded.
+TEST_F(AttentionFp8Check, ExpectsTheErrorsThatKernelsHave) {
+  prepare(kCase, Family::kNormal);
+  EXPECT_LE(projected().rms, 0.2);
+  emulate({});
+  const Projected found = projected();
+  EXPECT_GE(found.rms, 0.6);
+  EXPECT_LE(found.rms, 1.1);
+}
+
+// Single elements have other expected squares than those of the reference, whose groups of weights are others.
+TEST_F(AttentionFp8Check, ExpectsTheSquaresThatTheReferenceExpects) {
+  for (const Family family : {Family::kNormal, Family::kUniform, Family::kMixture}) {
+    prepare(kCase, family);
+    const auto want = *op_->reference(problem_, after_.views());
+    for (std::size_t i = 0; const std::string_view output : {"o", "log_sum_exp"}) {
+      const std::vector<double>& expected = want[i++].ideal_square;
+      const Reference found = reference(*problem_.position(output));
+      double ratios = 0;
+      for (std::size_t e = 0; e < expected.size(); ++e) ratios += std::log(found.variance[e] / expected[e]);
+      EXPECT_NEAR(ratios / static_cast<double>(expected.size()), 0.0, 0.2) << output;
+    }
+  }
+}
+
+// Equal keys, whose weights have equal errors; scores that one key wins; scores of hundreds; scales of zero; values of
+// one sign.
+TEST_F(AttentionFp8Check, CallsKernelsRightOnNumbersOfAKind) {
+  constexpr std::string_view kText = "attention_fp8 heads=2 kv_heads=1 q_len=20 k_len=400 dim=32 v_dim=48";
+  using Change = std::function<void(std::vector<double>&)>;
+  const Change positive = [](std::vector<double>& values) {
+    for (double& value : values) value = numerics::round_to(DType::kE4m3fn, 1 + std::abs(value) / 8);
+  };
+  const auto times = [](double factor) -> Change {
+    return [factor](std::vector<double>& values) {
+      for (double& value : values) value *= factor;
+    };
+  };
+  const Change twice = [](std::vector<double>& values) {  // rows of two kinds in turn
+    for (std::size_t e = 64; e < values.size(); ++e) values[e] = values[e - 64];
+  };
+  const Change one_key = [](std::vector<double>& values) {
+    for (std::size_t c = 0; c < 32; ++c) values[17 * 32 + c] *= 4;
+  };
+  const std::pair<const char*, std::vector<std::pair<std::string_view, Change>>> kinds[] = {
+      {"values of one sign", {{"v", positive}}},
+      {"equal keys", {{"k", twice}}},
+      {"equal keys, values of one sign", {{"k", twice}, {"v", positive}}},
+      {"no scores", {{"q", times(0)}, {"v", positive}}},
+      {"small scores", {{"q_scale", times(0x1p-6)}, {"v", positive}}},
+      {"one key", {{"k", one_key}}},
+      {"one key, values of one sign", {{"k", one_key}, {"q_scale", times(2)}, {"v", positive}}},
+      {"large scores", {{"q_scale", times(32)}}},
+      {"large scores of one sign", {{"q", positive}, {"k", positive}, {"q_scale", times(32)}, {"v", positive}}},
+      {"no values", {{"v_scale", times(0)}}},
+      {"large values", {{"v_scale", times(0x1p60)}}}};
+  for (const auto& [what, changes] : kinds) {
+    prepare(kText, Family::kNormal);
+    for (const auto& [input, change] : changes) {
+      std::vector<double> changed = values(input);
+      change(changed);
+      assign(input, changed);
+    }
+    computed_as(kText);
+    expect_right(fmt::format("{}, fp32", what));
+    emulate({});
+    expect_right(what);
+  }
+}
+
+// Also beside a right log-sum-exp.
+TEST_F(AttentionFp8Check, SeesAMaskThatIsOffByOne) {
+  for (const char* wrong : {"mask=causal keys_left=40", "mask=causal keys_left=42", "keys_left=41 keys_right=2"}) {
+    prepare(kCase, Family::kNormal);
+    ASSERT_LE(projection(), 1.0);
+    const std::vector<double> right = values("log_sum_exp");
+    computed_as(fmt::format("attention_fp8 heads=4 kv_heads=2 q_len=140 k_len=140 dim=32 {}", wrong));
+    expect_wrong(wrong);
+    assign("log_sum_exp", right);
+    expect_wrong(wrong);
+  }
+}
+
+TEST_F(AttentionFp8Check, SeesKeysAndValuesOfAnotherHead) {
+  for (const std::string_view input : {"k", "v"}) {
+    computed_with(kCase, input, [](std::vector<double>& rows) {
+      for (auto row = rows.begin(); row != rows.end(); row += 64) std::rotate(row, row + 32, row + 64);
+    });
+    expect_wrong(input);
+  }
+}
+
+TEST_F(AttentionFp8Check, SeesScalesOfAnotherHeadAndScalesThatAreLeftOut) {
+  for (const std::string_view input : {"q_scale", "k_scale", "v_scale"}) {
+    computed_with(kCase, input,
+                  [](std::vector<double>& scales) { std::rotate(scales.begin(), scales.begin() + 1, scales.end()); });
+    expect_wrong(fmt::format("{} of another head", input));
+    computed_with(kCase, input, [](std::vector<double>& scales) { std::fill(scales.begin(), scales.end(), 1.0); });
+    expect_wrong(fmt::format("{} left out", input));
+  }
+  prepare(kCase, Family::kNormal);
+  emulated::Kernel next_head;
+  next_head.scales_of_next_head = true;
+  emulate(next_head);
+  expect_wrong("scales of another head of all");
+}
+
+TEST_F(AttentionFp8Check, SeesRowsThatWereNotWrittenAndKeysThatWereDropped) {
+  prepare(kCase, Family::kNormal);
+  std::vector<double> o = values("o");
+  std::fill(o.end() - 32, o.end(), 0.0);  // one row of one head
+  assign("o", o);
+  expect_wrong("a row");
+  for (const std::int64_t tile : {128, 149}) {
+    prepare("attention_fp8 heads=2 kv_heads=1 q_len=70 k_len=150 dim=64", Family::kNormal);
+    emulate({});
+    ASSERT_LE(projection(), 1.0);
+    emulated::Kernel drops;
+    drops.drops = tile;
+    emulate(drops);
+    expect_wrong(fmt::format("without the keys behind a multiple of {}", tile));
+  }
+}
+
+// Of the query before, and a little off: more than the matrix unit may take off scores.
+TEST_F(AttentionFp8Check, SeesALogSumExpOfOtherScores) {
+  prepare(kCase, Family::kNormal);
+  const std::vector<double> right = values("log_sum_exp");
+  std::vector<double> stale = right, off = right;
+  stale.back() = right[right.size() - 2];
+  off.back() += 0.03;
+  for (const std::vector<double>& wrong : {stale, off}) {
+    assign("log_sum_exp", wrong);
+    expect_wrong("a log-sum-exp");
+  }
+}
+
+// Each row by itself is within its limit; all of them together are not.
+TEST_F(AttentionFp8Check, SeesErrorsThatAreTooLargeOnAverage) {
+  prepare(kCase, Family::kNormal);
+  emulated::Kernel coarse;
+  coarse.weight_bits = 1;
+  emulate(coarse);
+  expect_wrong("weights of one bit");
+  prepare(kCase, Family::kNormal);
+  std::vector<double> o = values("o");
+  for (std::size_t e = 0; e < o.size(); ++e) o[e] *= 1 + (e % 2 == 0 ? 0.08 : -0.08);
+  assign("o", o);
+  expect_wrong("errors of all");
+}
+
+// Weights and values that are alike: what a sum over all keys loses of each is more than it keeps.
+TEST_F(AttentionFp8Check, SeesSumsThatStayInTheMatrixUnit) {
+  prepare("attention_fp8 heads=1 kv_heads=1 q_len=1 k_len=16384 dim=16 v_dim=64", Family::kNormal);
+  assign("q", std::vector<double>(16, 0.0));
+  std::vector<double> v = values("v");
+  for (double& value : v) value = numerics::round_to(DType::kE4m3fn, 1 + std::abs(value) / 8);
+  assign("v", v);
+  emulate({});
+  EXPECT_LE(projection(), 1.0);
+  emulated::Kernel all_keys;
+  all_keys.promotes = false;
+  emulate(all_keys);
+  EXPECT_GT(projection(), 1.0);
+}
+
+TEST_F(AttentionFp8Check, LetsAValueThatIsNotANumberSpreadInItsColumn) {
+  prepare("attention_fp8 heads=1 kv_heads=1 q_len=900 k_len=900 dim=8 mask=causal", Family::kNormal);
+  std::vector<double> v = values("v");
+  v[600 * 8 + 3] = std::numeric_limits<double>::quiet_NaN();
+  assign("v", v);
+  const Reference found = reference(*problem_.position("o"));
+  const auto open = [&](std::size_t row, std::size_t column) { return std::isinf(found.allowed[row * 8 + column]); };
+  EXPECT_TRUE(open(599, 3));
+  EXPECT_TRUE(open(280, 3));
+  EXPECT_FALSE(open(279, 3));
+  EXPECT_FALSE(open(599, 2));
+  EXPECT_TRUE(std::isnan(found.value[600 * 8 + 3]));
+}
+
+// Of rows that see a key, and of no others.
+TEST_F(AttentionFp8Check, HasNoNumbersWhereScalesAreNone) {
+  constexpr std::string_view kText = "attention_fp8 heads=4 kv_heads=2 q_len=12 k_len=9 dim=16 mask=causal";
+  const double none = std::numeric_limits<double>::quiet_NaN(), most = std::numeric_limits<double>::infinity();
+  for (const auto& [input, value] : {std::pair{"q_scale", -1.0},
+                                     {"q_scale", none},
+                                     {"k_scale", most},
+                                     {"k_scale", 0x1p102},
+                                     {"v_scale", none},
+                                     {"v_scale", most}}) {
+    prepare(kText, Family::kNormal);
+    std::vector<double> scales = values(input);
+    scales[1] = value;
+    assign(input, scales);
+    computed_as(kText);
+    const auto want = *op_->reference(problem_, after_.views());
+    for (std::size_t i = 0; const std::string_view output : {"o", "log_sum_exp"}) {
+      const Reference found = reference(*problem_.position(output));
+      const std::vector<double> written = values(output);
+      for (std::size_t e = 0; e < written.size(); ++e) {
+        EXPECT_EQ(std::isnan(found.value[e]), std::isnan(want[i].value[e])) << input << ' ' << value << ' ' << e;
+        EXPECT_EQ(std::isnan(found.value[e]), std::isnan(written[e])) << input << ' ' << value << ' ' << e;
+      }
+      ++i;
+    }
+    EXPECT_TRUE(projected().not_finite);  // a full compare decides
+  }
+}
+
 class AttentionBackwardCheck : public CheckKernelsOfACall {
  protected:
   static constexpr std::string_view kCase =
@@ -614,6 +904,12 @@ INSTANTIATE_TEST_SUITE_P(
         "attention batch=2 heads=4 kv_heads=2 q_len=40 k_len=70 dim=24 alibi=1",
         "attention heads=2 kv_heads=1 q_len=90 k_len=70 dim=24 documents=5 mask=causal keys_left=30 softcap=1 sinks=1 "
         "alibi=1",
+        "attention_fp8 batch=2 heads=2 kv_heads=1 q_len=70 k_len=70 dim=40 mask=causal",
+        "attention_fp8 heads=2 kv_heads=2 q_len=9 k_len=150 dim=16 out=f16 keys_left=40 keys_right=3",
+        "attention_fp8 heads=1 kv_heads=1 q_len=80 k_len=20 dim=16 mask=causal",
+        "attention_fp8 heads=2 kv_heads=1 q_len=70 k_len=70 dim=48 v_dim=20 mask=causal",
+        "attention_fp8 heads=4 kv_heads=2 q_len=20 k_len=300 dim=128 v_dim=64",
+        "attention_fp8 heads=3 kv_heads=1 q_len=5 k_len=129 dim=13 keys_right=3",
         "attention_backward heads=2 kv_heads=1 q_len=70 k_len=70 dim=48 v_dim=20 mask=causal",
         "attention_backward batch=2 heads=2 kv_heads=1 q_len=70 k_len=70 dim=40 mask=causal",
         "attention_backward heads=2 kv_heads=2 q_len=9 k_len=150 dim=16 dtype=f16 keys_left=40 keys_right=3",

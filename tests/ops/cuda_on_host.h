@@ -202,6 +202,7 @@ inline unsigned __ballot_sync(unsigned, int predicate) {
   return all;
 }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
+inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline int __any_sync(unsigned, int predicate) { return __reduce_max_sync(~0u, predicate != 0 ? 1 : 0); }
 template <class T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {

@@ -122,6 +122,7 @@ Operator describe() {
   op.spot_check = [](const Problem& problem, const Arguments& arguments, std::uint64_t) {
     return with_right_infinities(spot_check_by_reference(problem, arguments, reference));  // rows without keys
   };
+  op.device_check = device_check();
   op.cost = cost;
   op.cases = cases;
   op.vary = vary;
