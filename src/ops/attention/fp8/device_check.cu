@@ -3,8 +3,8 @@
 //   attention_fp8_project   every row of O under four secret sign vectors, o r against v_scale sum_j w_j (v_j r), and
 //                           every log-sum-exp: scores are made again in fp32, tile by tile, weights and sums in fp64
 //   attention_fp8_samples   rows at secret places, element by element, in fp64 throughout
-//   attention_fp8_rows      every element with what it may be off by, as ops/attention/fp8/reference.cpp has it, for
-//   the attention_fp8_sums      full compare; and every log-sum-exp
+//   attention_fp8_rows      every element with what it may be off by, as reference.cpp has it, for the full compare;
+//   attention_fp8_sums      and every log-sum-exp
 //
 // The kernels are those of attention (../device_check.cu) with another account of errors: here the matrix unit cuts
 // scores and sums with v off, step by step, and weights have three bits behind the leading one, so that how errors of
