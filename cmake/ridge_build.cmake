@@ -125,11 +125,12 @@ function(ridge_test_settings target level)
   endif()
 endfunction()
 
-# ridge_test(<folder> [COMPUTES] [LINK library...] [LABELS label...] [TIMEOUT seconds])
+# ridge_test(<folder> [COMPUTES] [BATCHED] [LINK library...] [LABELS label...] [TIMEOUT seconds])
 # The GoogleTest program test_<folder> from every *_test.cpp of the current folder, one CTest test. COMPUTES is for tests that spend
-# time in code of their own or in inline functions, which the linker takes from the test: these are optimised.
+# time in code of their own or in inline functions, which the linker takes from the test: these are optimised. BATCHED is for folders
+# of many files that include much: they are compiled in batches, whose files share one unnamed namespace.
 function(ridge_test name)
-  cmake_parse_arguments(arg "COMPUTES" "TIMEOUT" "LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "COMPUTES;BATCHED" "TIMEOUT" "LINK;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
@@ -149,6 +150,9 @@ function(ridge_test name)
   endif()
   target_include_directories(test_${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
   set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  if(arg_BATCHED)
+    set_target_properties(test_${name} PROPERTIES UNITY_BUILD ${RIDGE_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 5)
+  endif()
   add_test(NAME ${name} COMMAND test_${name} --gtest_brief=1)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
 endfunction()

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-const char* const kSource =
+const char* const kSpeeds =
     "/* ridge-tunables\n[[tunable]]\nname = \"SPEED\"\nvalues = [40, 50, 60, 70, 80, 90, 100, 110, 120, 150]\n"
     "default = 100\ncategory = \"layout\"\ntitle = \"speed\"\n*/\n#define SPEED 100\nint kernel;\n";
 constexpr const char* kKernel = "gemm kernel.cpp";
@@ -33,7 +33,7 @@ class EarlierLooks : public testing::Test {
     spec.max_iterations = rounds;
     spec.protocol.max_foreign_load = spec.protocol.max_steal = 1;  // nothing is measured: never wait for others
     SystemClock clock;
-    EXPECT_TRUE(campaign::create_campaign(at(name), spec, campaign::test::make_candidate(100, kSource), clock));
+    EXPECT_TRUE(campaign::create_campaign(at(name), spec, campaign::test::make_candidate(100, kSpeeds), clock));
     EXPECT_TRUE(confirm_draft(at(name), "test"));
     RunRequest request;
     request.wait_for_quiet = "1s";
