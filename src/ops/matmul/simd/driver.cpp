@@ -49,13 +49,19 @@ class Block {
     panel_ = kernels.lanes * kernels.max_vectors;
     strip_ = std::max<Index>(kBBytes / 4 / steps_ / panel_, 1) * panel_;
     const Index in_place = l2 * 3 / 8 / 4 / k_;
-    const bool crowded = !g.trans_a && g.a_stride * 4 % 4096 == 0 && g.k > 512;
-    direct_a_ = g.dtype == DType::kF32 && !crowded && rows_.size() <= in_place;
+    const Index bytes = bytes_of(g.dtype);
+    const bool crowded = !g.trans_a && g.a_stride * bytes % 4096 == 0 && g.k * bytes > 2048;
+    direct_a_ = is_steps(g) && !crowded && rows_.size() <= in_place;
     direct_b_ = g.dtype == DType::kF32 && !g.trans_b && cols_.size() <= in_place;
     one_band_ = bands == 1;
     kept_a_ = rows_.size() * k_ * 4 <= kKeptBytes;
     slab_ = g.out == DType::kF32 ? rows_.size() : std::max<Index>(kSumsBytes / 4 / strip_ / band_, 1) * band_;
     slab_ = std::min(slab_, rows_.size());
+    // An odd number of lines, so that rows of sums do not share sets of the first-level cache; short rows that lie
+    // behind each other in C do so here, and are rounded as one.
+    const Index width = std::min(strip_, cols_.size());
+    gapless_ = width == g.c_stride && width <= 256 && width % kernels.lanes == 0;
+    sums_stride_ = gapless_ ? width : (ceil_div(width, kernels.lanes) | 1) * kernels.lanes;
     far_c_ = rows_.size() * cols_.size() * 4 > l2 / 8;
   }
 
@@ -78,12 +84,19 @@ class Block {
     packed_a_ = direct_a_ ? nullptr : work.a.floats((kept_a_ ? rows_.size() * k_ : band_ * steps_) + spare);
     const Index panels = std::min(strip_, ceil_div(cols_.size(), panel_) * panel_);
     packed_b_ = direct_b_ ? nullptr : work.b.floats(panels * steps_ + spare);
-    sums_ = narrow_out ? work.c.floats(slab_ * strip_) : nullptr;
+    sums_ = narrow_out ? work.c.floats(slab_ * sums_stride_) : nullptr;
     old_ = narrow_out ? work.row.floats(strip_) : nullptr;
     return (direct_a_ || packed_a_ != nullptr) && (direct_b_ || packed_b_ != nullptr) &&
            (!narrow_out || (sums_ != nullptr && old_ != nullptr));
   }
 
+  // Whether A as it is stored is steps of the kernels: of fp32, or pairs of a row, none of which is half of another
+  // row.
+  [[nodiscard]] bool is_steps(const Arguments& g) const {
+    if (kernels_.depth == 1) return g.dtype == DType::kF32;
+    const bool aligned = reinterpret_cast<std::uintptr_t>(g.a) % sizeof(float) == 0;
+    return aligned && !g.trans_a && g.k % kernels_.depth == 0 && g.a_stride % kernels_.depth == 0;
+  }
   [[nodiscard]] Index elements(Range steps) const {
     return std::min(g_.k, steps.end * kernels_.depth) - steps.begin * kernels_.depth;
   }
@@ -99,20 +112,24 @@ class Block {
   }
 
   // All blocks of k of a strip of columns. The first band packs a block of B, panel by panel, just before it uses them.
+  // Sums that end with the block leave band by band, while they are in L2.
   void run_strip(Range rows, Range strip) {
     const bool in_place = g_.out == DType::kF32;
     float* const c = in_place ? static_cast<float*>(g_.c) + rows.begin * g_.c_stride + strip.begin : sums_;
-    const Index c_stride = in_place ? g_.c_stride : strip_;
+    const Index c_stride = in_place ? g_.c_stride : sums_stride_;
+    const bool by_band = !in_place && k_ <= steps_;
     for (Index p = 0; p < k_; p += steps_) {
       const Range steps{p, std::min(k_, p + steps_)};
       const bool add = p > 0 || (in_place && g_.accumulate);
       for (Index i = rows.begin; i < rows.end; i += band_) {
         const Range band{i, std::min(rows.end, i + band_)};
         const float* const a = direct_a_ ? reinterpret_cast<const float*>(a_at(i, p)) : packed_a(band, steps, strip);
-        run_band(band, strip, steps, a, c + (i - rows.begin) * c_stride, c_stride, add, i == rows.begin);
+        float* const to = by_band ? sums_ : c + (i - rows.begin) * c_stride;
+        run_band(band, strip, steps, a, to, c_stride, add, i == rows.begin);
+        if (by_band) round_out(band, strip);
       }
     }
-    if (!in_place) round_out(rows, strip);
+    if (!in_place && !by_band) round_out(rows, strip);
   }
 
   // A panel of a block of B, of `cols` columns.
@@ -187,6 +204,7 @@ class Block {
   void run_band(Range band, Range strip, Range steps, const float* a, float* c, Index c_stride, bool add, bool first) {
     const Tiles tiles = tiles_of(band);
     const AMode mode = direct_a_ && !g_.trans_a ? kAByRow : kAByStep;
+    const Index row_steps = g_.a_stride / kernels_.depth;
     Tile tile;
     tile.k = steps.size();
     tile.add = add;
@@ -205,10 +223,10 @@ class Block {
       tile.c = c + (j - strip.begin);
       for (Index t = 0; t < tiles.count; ++t) {
         const Index height = tiles.height(t);
-        tile.a_stride = direct_a_ ? g_.a_stride : height;
+        tile.a_stride = direct_a_ ? row_steps : height;
         if (!direct_b_ && first) fetch_next(strip, steps, j, t, tile);
         kernels[height - 1](tile);
-        tile.a += height * (direct_a_ ? (g_.trans_a ? 1 : g_.a_stride) : steps.size());
+        tile.a += height * (direct_a_ ? (g_.trans_a ? 1 : row_steps) : steps.size());
         tile.c += height * c_stride;
       }
     }
@@ -217,7 +235,11 @@ class Block {
   // C in bf16 or f16: fp32 sums, plus the old content, rounded once.
   void round_out(Range rows, Range strip) {
     float* sums = sums_;
-    for (Index i = rows.begin; i < rows.end; ++i, sums += strip_) {
+    if (gapless_ && !g_.accumulate) {
+      char* const to = static_cast<char*>(g_.c) + rows.begin * g_.c_stride * 2;
+      return numerics::from_float(g_.out, sums, to, rows.size() * strip.size());
+    }
+    for (Index i = rows.begin; i < rows.end; ++i, sums += sums_stride_) {
       char* const to = static_cast<char*>(g_.c) + (i * g_.c_stride + strip.begin) * 2;
       if (g_.accumulate) {
         numerics::to_float(g_.out, to, old_, strip.size());
@@ -230,8 +252,8 @@ class Block {
   const KernelSet& kernels_;
   const Arguments& g_;
   Range rows_, cols_;
-  Index k_ = 0, steps_ = 0, band_ = 0, panel_ = 0, strip_ = 0, slab_ = 0;
-  bool one_band_ = false, direct_a_ = false, direct_b_ = false, kept_a_ = false, far_c_ = false;
+  Index k_ = 0, steps_ = 0, band_ = 0, panel_ = 0, strip_ = 0, slab_ = 0, sums_stride_ = 0;
+  bool one_band_ = false, gapless_ = false, direct_a_ = false, direct_b_ = false, kept_a_ = false, far_c_ = false;
   float *packed_a_ = nullptr, *packed_b_ = nullptr, *sums_ = nullptr, *old_ = nullptr;
 };
 
