@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the table of docs/operators/gemm.md from the result files of `bench/gemm_cpu/run`: table.py FOLDER [--check]."""
+"""Writes the tables of docs/operators/gemm.md from the result files of `bench/gemm_cpu/run`: table.py FOLDER ... [--check]."""
 import json
 import math
 import pathlib
@@ -8,7 +8,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MANUAL = ROOT / "docs/operators/gemm.md"
 BEGIN, END = "<!-- figures: begin (bench/gemm_cpu/table.py) -->", "<!-- figures: end -->"
-NAMES = {"cpu_simd": "cpu_simd", "cpu_onednn": "oneDNN", "cpu_openblas": "OpenBLAS", "cpu_blis": "BLIS"}
+OWN = ("cpu_simd", "cpu_bf16dot", "cpu_amx")
+NAMES = {**{name: name for name in OWN}, "cpu_onednn": "oneDNN", "cpu_openblas": "OpenBLAS", "cpu_blis": "BLIS"}
 
 
 def rows_by_case(report):
@@ -27,18 +28,21 @@ def table(path):
     report = json.loads(path.read_text())
     cases = rows_by_case(report)
     present = [name for name in NAMES if any(name in rows for rows in cases.values())]
+    own_name = next(name for name in present if name in OWN)
+    features = report["environment"]["facts"]["cpu.features"].split()
+    instructions = next((name for name in ("amx_bf16", "avx512_bf16", "avx512f", "avx2") if name in features), "neither AVX2 nor AVX-512")
     threads = report["protocol"]["threads"]
     dtype = path.stem.split("-")[1]
-    lines = [f"{dtype}, {threads} thread{'s' if threads > 1 else ''}, GFLOP/s:", "",
-             "| m n k | " + " | ".join(NAMES[n] for n in present) + " | cpu_simd : oneDNN | interval | cpu_simd : best other |", "|---" * (len(present) + 4) + "|"]
+    lines = [f"{dtype}, {threads} thread{'s' if threads > 1 else ''}, a processor with {instructions}, GFLOP/s:", "",
+             "| m n k | " + " | ".join(NAMES[n] for n in present) + f" | {own_name} : oneDNN | interval | {own_name} : best other |", "|---" * (len(present) + 4) + "|"]
     ratios, of_best = [], []
     for label, rows in cases.items():
         rates = [f"{rows[n]['flops'] / 1e9:.0f}" if n in rows else "-" for n in present]
-        own = rows.get("cpu_simd", {})
+        own = rows.get(own_name, {})
         shape = " ".join(word.split("=")[1] for word in label.split())
         if "ratio" in own:
             ratios.append(own["ratio"])
-            of_best.append(own["flops"] / max(row["flops"] for name, row in rows.items() if name != "cpu_simd"))
+            of_best.append(own["flops"] / max(row["flops"] for name, row in rows.items() if name != own_name))
             lines.append(f"| {shape} | {' | '.join(rates)} | {own['ratio']:.3f} | {own['ratio_low']:.3f} .. {own['ratio_high']:.3f} | {of_best[-1]:.3f} |")
         else:
             lines.append(f"| {shape} | {' | '.join(rates)} | - | - | - |")
@@ -54,11 +58,11 @@ def table(path):
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1])
-    files = [folder / f"gemm-{dtype}-{threads}.json" for dtype in ("f32", "bf16") for threads in (1, 2)]
+    folders = [pathlib.Path(folder) for folder in sys.argv[1:] if folder != "--check"]
+    files = [folder / f"gemm-{dtype}-{threads}.json" for folder in folders for dtype in ("f32", "bf16") for threads in (1, 2)]
     lines = [line for path in files if path.exists() for line in table(path)]
     if not lines:
-        sys.exit(f"no result files of bench/gemm_cpu/run in {folder}")
+        sys.exit(f"no result files of bench/gemm_cpu/run in {', '.join(map(str, folders))}")
     text = MANUAL.read_text()
     start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
     written = text[:start] + "\n" + "\n".join(lines) + text[end:]
