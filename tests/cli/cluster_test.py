@@ -202,7 +202,8 @@ class Ssh(Base):
         engine.wait()
         self.run_ridge("campaign", "resume", "shared", "--wait-for-quiet", "1s", limit=400)
         looks = [event["payload"] for event in self.events("shared") if event["kind"] == "screened"]
-        shared = [look for look in looks if len(look["rows"]) >= 6]
+        # How many configurations a sweep has hangs on what promises most on this processor: vectors have three.
+        shared = [look for look in looks if len(look["rows"]) >= 3]
         self.assertTrue(shared, looks)
         for look in shared:
             self.assertNotIn("HARNESS_FAULT", [row["outcome"] for row in look["rows"]])
