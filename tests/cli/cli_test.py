@@ -1129,8 +1129,8 @@ class Kernels(Base):
         first = [(each["name"], each["params"][0]) for each in self.json("ops", "list") if any(name.startswith("cuda_") for name in each["implementations"])]
         if not first:
             self.skipTest("a build without the CUDA backend")
-        # Sources that the default cases do not take: heads beyond 128, and rows off 16 bytes.
-        others = ("attention_backward dim=192 v_dim=128", "gemm m=64 n=64 k=65 dtype=bf16 layout=nt")
+        # Sources that the default cases do not take: heads beyond 128, short sequences, and rows off 16 bytes.
+        others = ("attention_backward dim=192 v_dim=128", "attention_backward heads=2 kv_heads=2 q_len=64 k_len=64 dim=64", "gemm m=64 n=64 k=65 dtype=bf16 layout=nt")
         shapes.write_text("".join(f"{name} {param['name']}={param['default']}\n" for name, param in first) + "\n".join(others) + "\n")
         built = self.ridge("kernels", "build", "all", "--shapes", shapes, "--out", self.tmp / "all.pack", "--json")
         if built.returncode == 3:
