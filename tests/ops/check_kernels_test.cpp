@@ -221,6 +221,21 @@ class CheckKernelsOfACall : public ::testing::Test {
     return std::max({found.worst, found.rms / found.limit, found.not_finite ? 1e300 : 0.0});
   }
 
+  // Of attention, whose v has eight columns and one value that is no number.
+  void expect_column_of_nan(std::string_view text) {
+    prepare(text, Family::kNormal);
+    std::vector<double> v = values("v");
+    v[600 * 8 + 3] = std::numeric_limits<double>::quiet_NaN();
+    assign("v", v);
+    const Reference found = reference(*problem_.position("o"));
+    const auto open = [&](std::size_t row, std::size_t column) { return std::isinf(found.allowed[row * 8 + column]); };
+    EXPECT_TRUE(open(599, 3));
+    EXPECT_TRUE(open(280, 3));
+    EXPECT_FALSE(open(279, 3));
+    EXPECT_FALSE(open(599, 2));
+    EXPECT_TRUE(std::isnan(found.value[600 * 8 + 3]));
+  }
+
   // The outputs that a kernel leaves which takes the operands for those of another case.
   void computed_as(std::string_view text) {
     const ops::Problem other = *op_->bind(*record::parse_case(text));
@@ -434,17 +449,7 @@ TEST_F(AttentionCheck, SeesALogSumExpOfOtherScores) {
 
 // A value that is not finite may reach, as a NaN, rows that do not see its key, in its column, and no others.
 TEST_F(AttentionCheck, LetsAValueThatIsNotFiniteSpreadInItsColumn) {
-  prepare("attention heads=1 kv_heads=1 q_len=900 k_len=900 dim=8 mask=causal", Family::kNormal);
-  std::vector<double> v = values("v");
-  v[600 * 8 + 3] = std::numeric_limits<double>::quiet_NaN();
-  assign("v", v);
-  const Reference found = reference(*problem_.position("o"));
-  const auto open = [&](std::size_t row, std::size_t column) { return std::isinf(found.allowed[row * 8 + column]); };
-  EXPECT_TRUE(open(599, 3));
-  EXPECT_TRUE(open(280, 3));
-  EXPECT_FALSE(open(279, 3));
-  EXPECT_FALSE(open(599, 2));
-  EXPECT_TRUE(std::isnan(found.value[600 * 8 + 3]));
+  expect_column_of_nan("attention heads=1 kv_heads=1 q_len=900 k_len=900 dim=8 mask=causal");
 }
 
 // Each row by itself is within its limit; all of them together are not.
@@ -684,17 +689,7 @@ TEST_F(AttentionFp8Check, SeesSumsThatStayInTheMatrixUnit) {
 }
 
 TEST_F(AttentionFp8Check, LetsAValueThatIsNotANumberSpreadInItsColumn) {
-  prepare("attention_fp8 heads=1 kv_heads=1 q_len=900 k_len=900 dim=8 mask=causal", Family::kNormal);
-  std::vector<double> v = values("v");
-  v[600 * 8 + 3] = std::numeric_limits<double>::quiet_NaN();
-  assign("v", v);
-  const Reference found = reference(*problem_.position("o"));
-  const auto open = [&](std::size_t row, std::size_t column) { return std::isinf(found.allowed[row * 8 + column]); };
-  EXPECT_TRUE(open(599, 3));
-  EXPECT_TRUE(open(280, 3));
-  EXPECT_FALSE(open(279, 3));
-  EXPECT_FALSE(open(599, 2));
-  EXPECT_TRUE(std::isnan(found.value[600 * 8 + 3]));
+  expect_column_of_nan("attention_fp8 heads=1 kv_heads=1 q_len=900 k_len=900 dim=8 mask=causal");
 }
 
 // Of rows that see a key, and of no others.

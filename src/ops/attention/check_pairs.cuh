@@ -161,6 +161,51 @@ __device__ inline bool meets_special(const Call& call, const Place& at, const Sp
   return special(keys.first - kReach, keys.first) || special(keys.end, keys.end + kReach);
 }
 
+// Exponentials of scores, as a sum over the largest of them.
+struct Exponentials {
+  double most, sum;
+
+  __device__ void add(double score) {
+    sum = score > most ? sum * exp(most - score) + 1 : sum + exp(score - most);
+    most = fmax(most, score);
+  }
+  // A sum of nothing stays 0, a broken one broken.
+  __device__ void add(const Exponentials& other) {
+    const double both = fmax(most, other.most);
+    const auto scaled = [&](const Exponentials& one) {
+      return one.most == -infinity() ? one.sum : one.sum * exp(one.most - both);
+    };
+    *this = {both, scaled(*this) + scaled(other)};
+  }
+};
+
+// The place of number `i` of the log-sum-exps of heads from `first` on.
+__device__ inline Place place_of_sum(const Call& call, i64 first, i64 i) {
+  const i64 row = first + i / call.q_len, head = row % call.heads;
+  return {row / call.heads, i % call.q_len, head, head / (call.heads / call.kv_heads)};
+}
+// One of so many rows, at a secret place.
+__device__ inline i64 sampled_row(i64 rows, u64 seed, i64 sample) {
+  return static_cast<i64>(mix(seed ^ mix(static_cast<u64>(sample))) % static_cast<u64>(rows));
+}
+// What a thread saw of single elements.
+struct Looks {
+  Projection* result;
+  double squares = 0, seen = 0;
+
+  __device__ void look(const Element& want, double found, i64 row) {
+    if (found == want.value) return;
+    const double error = fabs(found - want.value);
+    if (!isfinite(error)) {
+      atomicAdd(&result->not_finite, 1ull);
+      return;
+    }
+    note_worst(result, error / want.allowed, row);
+    squares += error * error / want.variance;
+    seen += 1;
+  }
+};
+
 // The sign of a column in a secret vector.
 __device__ inline double sign_of(u64 seed, i64 column, int lane) {
   return (mix(seed ^ mix(static_cast<u64>(column))) >> (7 * lane) & 1) != 0 ? 1.0 : -1.0;

@@ -30,7 +30,8 @@ struct Total {
 // Memory that a block shares while it works on a row.
 struct RowMemory {
   double query[kMostColumns], weights[kThreads];
-  double most[kThreads], sum[kThreads], magnitude[kThreads], largest[kThreads], variance[kThreads], cut[kThreads];
+  Exponentials exponentials[kThreads];
+  double magnitude[kThreads], largest[kThreads], variance[kThreads], cut[kThreads];
 };
 
 // By a block: two passes over its keys, of which this is the first.
@@ -39,7 +40,8 @@ __device__ inline RowOfScores scores_of_row(const Call& call, const Place& at, c
   read_row(call.q, query_row(call, at.batch, at.query, at.head), memory.query);
   __syncthreads();
   const Distances distances = distances_of_query(call, at.head, at.query);
-  double most = -infinity(), sum = 0, magnitude = 0, largest = 0, variance = 0, cut = 0;
+  Exponentials exponentials{-infinity(), 0};
+  double magnitude = 0, largest = 0, variance = 0, cut = 0;
   for (i64 j = keys.first + threadIdx.x; j < keys.end; j += kThreads) {
     const Dot dot = dot_of(memory.query, call.k, key_row(call, at.batch, j, at.kv_head));
     const Score all = score_of(call, dot.sum, distances.off(at.query, j));
@@ -52,14 +54,12 @@ __device__ inline RowOfScores scores_of_row(const Call& call, const Place& at, c
         variance = fmax(variance, score_variance(call, all, dot));
         cut = fmax(cut, dot.cut(call.k.columns) * all.slope);
       }
-      sum = score > most ? sum * exp(most - score) + 1 : sum + exp(score - most);
-      most = fmax(most, score);
+      exponentials.add(score);
     } else {
-      sum = not_a_number();
+      exponentials.sum = not_a_number();
     }
   }
-  memory.most[threadIdx.x] = most;
-  memory.sum[threadIdx.x] = sum;
+  memory.exponentials[threadIdx.x] = exponentials;
   memory.magnitude[threadIdx.x] = magnitude;
   memory.largest[threadIdx.x] = largest;
   memory.variance[threadIdx.x] = variance;
@@ -68,12 +68,7 @@ __device__ inline RowOfScores scores_of_row(const Call& call, const Place& at, c
     __syncthreads();
     const int i = static_cast<int>(threadIdx.x), other = i + half;
     if (i >= half) continue;
-    const double both = fmax(memory.most[i], memory.most[other]);
-    const auto scaled = [&](int which) {  // a sum of nothing stays 0, a broken one broken
-      return memory.most[which] == -infinity() ? memory.sum[which] : memory.sum[which] * exp(memory.most[which] - both);
-    };
-    memory.sum[i] = scaled(i) + scaled(other);
-    memory.most[i] = both;
+    memory.exponentials[i].add(memory.exponentials[other]);
     memory.magnitude[i] = fmax(memory.magnitude[i], memory.magnitude[other]);
     memory.largest[i] = fmax(memory.largest[i], memory.largest[other]);
     memory.variance[i] = fmax(memory.variance[i], memory.variance[other]);
@@ -82,8 +77,8 @@ __device__ inline RowOfScores scores_of_row(const Call& call, const Place& at, c
   __syncthreads();
   RowOfScores row;
   const double sink = sink_of(call, at.head);
-  const Total total(memory.most[0], memory.sum[0], sink);
-  row.empty = memory.sum[0] == 0;
+  const Total total(memory.exponentials[0].most, memory.exponentials[0].sum, sink);
+  row.empty = memory.exponentials[0].sum == 0;
   row.broken = !row.empty && (total.sum != total.sum || sink == infinity());
   row.log_sum_exp = row.empty ? sink : row.broken ? not_a_number() : total.top + log(total.sum);
   row.unit = row.empty || row.broken ? 0 : 1 / total.sum;
@@ -253,8 +248,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) attention_rows(Call call, i
 extern "C" __global__ void __launch_bounds__(256, 2) attention_sums(Call call, i64 first, i64 count, ElementArrays to) {
   __shared__ RowMemory memory;
   for (i64 i = blockIdx.x; i < count * call.q_len; i += gridDim.x) {
-    const i64 row = first + i / call.q_len, head = row % call.heads;
-    const Place at{row / call.heads, i % call.q_len, head, head / (call.heads / call.kv_heads)};
+    const Place at = place_of_sum(call, first, i);
     const RowOfScores scores = scores_of_row(call, at, keys_of(call, at.query), memory);
     if (threadIdx.x == 0) to.put(i, sum_element(call, scores));
   }
@@ -264,29 +258,18 @@ extern "C" __global__ void __launch_bounds__(256, 2) attention_sums(Call call, i
 extern "C" __global__ void __launch_bounds__(256, 2)
     attention_samples(Call call, i64 count, u64 seed, Projection* result) {
   __shared__ RowMemory memory;
-  double squares = 0, seen = 0;
-  const auto look = [&](const Element& want, double found, i64 row) {
-    if (found == want.value) return;
-    const double error = fabs(found - want.value);
-    if (!isfinite(error)) {
-      atomicAdd(&result->not_finite, 1ull);
-      return;
-    }
-    note_worst(result, error / want.allowed, row);
-    squares += error * error / want.variance;
-    seen += 1;
-  };
+  Looks looks{result};
   for (i64 sample = blockIdx.x; sample < count; sample += gridDim.x) {
-    const i64 row = static_cast<i64>(mix(seed ^ mix(static_cast<u64>(sample))) % static_cast<u64>(call.o.rows));
+    const i64 row = sampled_row(call.o.rows, seed, sample);
     const Place at = place_of_row(call, row);
     const Span keys = keys_of(call, at.query);
     const RowOfScores scores = scores_of_row(call, at, keys, memory);
     const Element element = element_of_row(call, at, keys, scores, memory);
-    if (threadIdx.x < call.o.columns) look(element, load(call.o, row, threadIdx.x), row);
+    if (threadIdx.x < call.o.columns) looks.look(element, load(call.o, row, threadIdx.x), row);
     if (threadIdx.x == 0)
-      look(sum_element(call, scores), load(call.log_sum_exp, at.batch * call.heads + at.head, at.query), row);
+      looks.look(sum_element(call, scores), load(call.log_sum_exp, at.batch * call.heads + at.head, at.query), row);
   }
-  add_to(result, squares, seen);
+  add_to(result, looks.squares, looks.seen);
 }
 
 // The facts of every row of k and v; a warp for each.

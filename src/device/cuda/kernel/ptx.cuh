@@ -152,6 +152,7 @@ __device__ __forceinline__ void load_shared_v4(u32 address, float (&x)[4]) {
                : "r"(address)
                : "memory");
 }
+// 16 bytes, from an address that is a multiple of it.
 __device__ __forceinline__ uint4 load_shared_16(u32 address) {
   uint4 x;
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"

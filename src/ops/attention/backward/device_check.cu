@@ -349,7 +349,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
   __shared__ PairMemory memory;
   double squares = 0, seen = 0;
   for (i64 sample = blockIdx.x; sample < count; sample += gridDim.x) {
-    const i64 row = static_cast<i64>(mix(seed ^ mix(static_cast<u64>(sample))) % static_cast<u64>(call.d_q.rows));
+    const i64 row = sampled_row(call.d_q.rows, seed, sample);
     const Place at = place_of_row(call.forward, row);
     const Span keys = keys_of(call.forward, at.query);
     read_query(call, row, memory);

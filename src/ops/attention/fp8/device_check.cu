@@ -97,7 +97,8 @@ struct RowOfScores {
 // Memory that a block shares while it works on a row.
 struct RowMemory {
   double query[kMostColumns], weights[kThreads], rounding[kThreads];
-  double most[kThreads], sum[kThreads], error[kThreads], largest[kThreads], variance[kThreads];
+  Exponentials exponentials[kThreads];
+  double error[kThreads], largest[kThreads], variance[kThreads];
   int group[kThreads];  // of weights; less than 0: lost
   float grouped[kGroups][kThreads];
 };
@@ -119,23 +120,22 @@ __device__ inline RowOfScores scores_of_row(const CodesCall& codes, const Place&
   __syncthreads();  // the row before is done with
   read_row(call.q, query_row(call, at.batch, at.query, at.head), memory.query);
   __syncthreads();
-  double most = -infinity(), sum = 0, error = 0, largest = 0, variance = 0;
+  Exponentials exponentials{-infinity(), 0};
+  double error = 0, largest = 0, variance = 0;
   for (i64 j = keys.first + threadIdx.x; j < keys.end; j += kThreads) {
     const UnitSum products = sum_of_codes(memory.query, call.k, key_row(call, at.batch, j, at.kv_head));
     const double score = scales.scores * products.sum;
     if (!isfinite(score)) {
-      sum = not_a_number();
+      exponentials.sum = not_a_number();
       continue;
     }
     const Cut cut = products.cut(call.k.columns);
     error = fmax(error, scales.scores * cut.allowed);
     largest = fmax(largest, fabs(score));
     variance = fmax(variance, scales.scores * scales.scores * cut.variance + kUnit * kUnit * score * score * 2 / 3);
-    sum = score > most ? sum * exp(most - score) + 1 : sum + exp(score - most);
-    most = fmax(most, score);
+    exponentials.add(score);
   }
-  memory.most[threadIdx.x] = most;
-  memory.sum[threadIdx.x] = sum;
+  memory.exponentials[threadIdx.x] = exponentials;
   memory.error[threadIdx.x] = error;
   memory.largest[threadIdx.x] = largest;
   memory.variance[threadIdx.x] = variance;
@@ -143,22 +143,17 @@ __device__ inline RowOfScores scores_of_row(const CodesCall& codes, const Place&
     __syncthreads();
     const int i = static_cast<int>(threadIdx.x), other = i + half;
     if (i >= half) continue;
-    const double both = fmax(memory.most[i], memory.most[other]);
-    const auto scaled = [&](int which) {  // a sum of nothing stays 0, a broken one broken
-      return memory.most[which] == -infinity() ? memory.sum[which] : memory.sum[which] * exp(memory.most[which] - both);
-    };
-    memory.sum[i] = scaled(i) + scaled(other);
-    memory.most[i] = both;
+    memory.exponentials[i].add(memory.exponentials[other]);
     memory.error[i] = fmax(memory.error[i], memory.error[other]);
     memory.largest[i] = fmax(memory.largest[i], memory.largest[other]);
     memory.variance[i] = fmax(memory.variance[i], memory.variance[other]);
   }
   __syncthreads();
   RowOfScores row;
-  const double total = memory.sum[0];
+  const double total = memory.exponentials[0].sum;
   row.empty = keys.first == keys.end;
   row.broken = !row.empty && total != total;
-  row.log_sum_exp = row.empty ? -infinity() : row.broken ? not_a_number() : memory.most[0] + log(total);
+  row.log_sum_exp = row.empty ? -infinity() : row.broken ? not_a_number() : memory.exponentials[0].most + log(total);
   row.unit = row.empty || row.broken ? 0 : 1 / total;
   row.error = row.empty ? 0 : memory.error[0] + 0x1p-20 * (1 + memory.largest[0]);
   row.variance = memory.variance[0];
@@ -375,8 +370,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
   __shared__ RowMemory memory;
   const Call& call = codes.call;
   for (i64 i = blockIdx.x; i < count * call.q_len; i += gridDim.x) {
-    const i64 row = first + i / call.q_len, head = row % call.heads;
-    const Place at{row / call.heads, i % call.q_len, head, head / (call.heads / call.kv_heads)};
+    const Place at = place_of_sum(call, first, i);
     const Scales scales = scales_of(codes, at.batch, at.head, at.kv_head);
     const RowOfScores scores = scores_of_row(codes, at, keys_of(call, at.query), scales, memory);
     if (threadIdx.x == 0) to.put(i, sum_element(call, scores));
@@ -388,31 +382,20 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     attention_fp8_samples(CodesCall codes, i64 count, u64 seed, Projection* result) {
   __shared__ RowMemory memory;
   const Call& call = codes.call;
-  double squares = 0, seen = 0;
-  const auto look = [&](const Element& want, double found, i64 row) {
-    if (found == want.value) return;
-    const double error = fabs(found - want.value);
-    if (!isfinite(error)) {
-      atomicAdd(&result->not_finite, 1ull);
-      return;
-    }
-    note_worst(result, error / want.allowed, row);
-    squares += error * error / want.variance;
-    seen += 1;
-  };
+  Looks looks{result};
   for (i64 sample = blockIdx.x; sample < count; sample += gridDim.x) {
-    const i64 row = static_cast<i64>(mix(seed ^ mix(static_cast<u64>(sample))) % static_cast<u64>(call.o.rows));
+    const i64 row = sampled_row(call.o.rows, seed, sample);
     const Place at = place_of_row(call, row);
     const Span keys = keys_of(call, at.query);
     const Scales scales = scales_of(codes, at.batch, at.head, at.kv_head);
     const RowOfScores scores = scores_of_row(codes, at, keys, scales, memory);
     const Element element = element_of_row(codes, at, keys, scales, scores, memory);
-    if (threadIdx.x < call.o.columns) look(element, load(call.o, row, threadIdx.x), row);
+    if (threadIdx.x < call.o.columns) looks.look(element, load(call.o, row, threadIdx.x), row);
     if (threadIdx.x == 0) {
-      look(sum_element(call, scores), load(call.log_sum_exp, at.batch * call.heads + at.head, at.query), row);
+      looks.look(sum_element(call, scores), load(call.log_sum_exp, at.batch * call.heads + at.head, at.query), row);
     }
   }
-  add_to(result, squares, seen);
+  add_to(result, looks.squares, looks.seen);
 }
 
 // v r of every row of v, [kLanes][rows]; a warp for each.
