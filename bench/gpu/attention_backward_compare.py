@@ -3,8 +3,8 @@
 
     attention_backward_compare.py ROOT OUT [--cubins FOLDER] [--repeats 20] [--checks N] [--seconds S] [--quick] [--builds A,B] [--cases TEXT] [--sections N ...] [--commit ID]
 
-Takes the builds below from --cubins, or compiles the two kernels of src/ops/attention/backward with nvcc, and launches them through
-the driver: prepare, the kernel, finish. Every timed call is one backward pass on random normal data, with the L2 displaced before it,
+Takes the builds below from --cubins, or compiles the three kernels of src/ops/attention/backward with nvcc, and launches them through
+the driver: prepare, the kernel, finish; of short sequences the kernel alone, whose bits are equal in any case. Every timed call is one backward pass on random normal data, with the L2 displaced before it,
 between two events; contenders change places from round to round, the median counts. FLOP: 5 x pairs of a query and a key x (dim + dim of v) x
 heads, 2.5 times those of the forward, half of them when causal. Writes OUT/attention-backward.json (with every sample) and .csv. A deterministic contender carries
 `_ordered` in its name; BUILD@MACRO=VALUE is a build with another value of a macro. Exit status 1 on a wrong result, 77 without PyTorch or a Hopper GPU. `compile FOLDER` only compiles.

@@ -55,7 +55,9 @@ class Block {
     direct_b_ = g.dtype == DType::kF32 && !g.trans_b && cols_.size() <= in_place;
     one_band_ = bands == 1;
     kept_a_ = rows_.size() * k_ * 4 <= kKeptBytes;
-    slab_ = g.out == DType::kF32 ? rows_.size() : std::max<Index>(kSumsBytes / 4 / strip_ / band_, 1) * band_;
+    by_band_ = g.out != DType::kF32 && k_ <= steps_;
+    const bool whole = g.out == DType::kF32 || by_band_;
+    slab_ = whole ? rows_.size() : std::max<Index>(kSumsBytes / 4 / strip_ / band_, 1) * band_;
     slab_ = std::min(slab_, rows_.size());
     // An odd number of lines, so that rows of sums do not share sets of the first-level cache; short rows that lie
     // behind each other in C do so here, and are rounded as one.
@@ -84,7 +86,7 @@ class Block {
     packed_a_ = direct_a_ ? nullptr : work.a.floats((kept_a_ ? rows_.size() * k_ : band_ * steps_) + spare);
     const Index panels = std::min(strip_, ceil_div(cols_.size(), panel_) * panel_);
     packed_b_ = direct_b_ ? nullptr : work.b.floats(panels * steps_ + spare);
-    sums_ = narrow_out ? work.c.floats(slab_ * sums_stride_) : nullptr;
+    sums_ = narrow_out ? work.c.floats((by_band_ ? band_ : slab_) * sums_stride_) : nullptr;
     old_ = narrow_out ? work.row.floats(strip_) : nullptr;
     return (direct_a_ || packed_a_ != nullptr) && (direct_b_ || packed_b_ != nullptr) &&
            (!narrow_out || (sums_ != nullptr && old_ != nullptr));
@@ -117,19 +119,18 @@ class Block {
     const bool in_place = g_.out == DType::kF32;
     float* const c = in_place ? static_cast<float*>(g_.c) + rows.begin * g_.c_stride + strip.begin : sums_;
     const Index c_stride = in_place ? g_.c_stride : sums_stride_;
-    const bool by_band = !in_place && k_ <= steps_;
     for (Index p = 0; p < k_; p += steps_) {
       const Range steps{p, std::min(k_, p + steps_)};
       const bool add = p > 0 || (in_place && g_.accumulate);
       for (Index i = rows.begin; i < rows.end; i += band_) {
         const Range band{i, std::min(rows.end, i + band_)};
         const float* const a = direct_a_ ? reinterpret_cast<const float*>(a_at(i, p)) : packed_a(band, steps, strip);
-        float* const to = by_band ? sums_ : c + (i - rows.begin) * c_stride;
+        float* const to = by_band_ ? sums_ : c + (i - rows.begin) * c_stride;
         run_band(band, strip, steps, a, to, c_stride, add, i == rows.begin);
-        if (by_band) round_out(band, strip);
+        if (by_band_) round_out(band, strip);
       }
     }
-    if (!in_place && !by_band) round_out(rows, strip);
+    if (!in_place && !by_band_) round_out(rows, strip);
   }
 
   // A panel of a block of B, of `cols` columns.
@@ -253,7 +254,8 @@ class Block {
   const Arguments& g_;
   Range rows_, cols_;
   Index k_ = 0, steps_ = 0, band_ = 0, panel_ = 0, strip_ = 0, slab_ = 0, sums_stride_ = 0;
-  bool one_band_ = false, gapless_ = false, direct_a_ = false, direct_b_ = false, kept_a_ = false, far_c_ = false;
+  bool one_band_ = false, gapless_ = false, by_band_ = false, direct_a_ = false, direct_b_ = false, kept_a_ = false,
+       far_c_ = false;
   float *packed_a_ = nullptr, *packed_b_ = nullptr, *sums_ = nullptr, *old_ = nullptr;
 };
 
