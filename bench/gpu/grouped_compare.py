@@ -2,13 +2,14 @@
 """Times grouped_gemm, forward and both gradients, beside torch._grouped_mm and QuACK, contenders in turns.
 
     grouped_compare.py OUT [--configs all|A,B] [--cases 0,1,2] [--loads uniform,skewed] [--directions forward,dgrad,wgrad]
-                       [--repeats 15] [--peers torch,quack] [--commit ID]
+                       [--repeats 15] [--peers torch,quack] [--top 0] [--commit ID]
 
 bfloat16, random normal data, every matrix stored as PyTorch's layers do ([experts, out, in]); wgrad is the sum over the rows of each expert. A skewed load gives
 expert g a share that grows as u^3, and one expert nothing. Every call is between two events; before it a gibibyte is written, which displaces the L2. Contenders change
 places from round to round; the median counts. TFLOP/s are 2 rows n k of all rows, of which every one has an expert. The first and the last result of every contender are
 compared with float64, in memory that held NaN before. Writes OUT/grouped.json (with every sample) and .csv. Peers that cannot be imported are named and left out. QuACK runs as its
-autotuner chooses. Exit status 1 on a wrong result of ours, 77 without PyTorch or a Hopper GPU. Needs PYTHONPATH=python RIDGELINE_LIBRARY_DIR=build/lib, or ridgeline installed.
+autotuner chooses. With --top the inputs of the layer, forward and in wgrad, are rows of so many times fewer tokens in an order of chance: ours finds them by
+index, `copied` is ours behind a copy of them (combine_rows), and the peers take them by index_select. Exit status 1 on a wrong result of ours, 77 without PyTorch or a Hopper GPU. Needs PYTHONPATH=python RIDGELINE_LIBRARY_DIR=build/lib, or ridgeline installed.
 """
 import argparse
 import csv
@@ -49,7 +50,7 @@ def offsets_of(load, experts, rows):
 class Work:
     """The operands of one direction: c = a op(b) along rows, or the sums of a^T b."""
 
-    def __init__(self, direction, experts, rows, n, k, ends):
+    def __init__(self, direction, experts, rows, n, k, ends, top=0):
         def draw(*sizes):
             return torch.randn(*sizes, device="cuda").bfloat16()
 
@@ -57,6 +58,11 @@ class Work:
         self.weight = draw(experts, n, k) if direction != "wgrad" else None
         self.a = draw(rows, n if direction in ("dgrad", "wgrad") else k)
         self.b = draw(rows, k) if direction == "wgrad" else None
+        self.index = self.tokens = None
+        if top and direction != "dgrad":
+            self.index = (torch.randperm(rows, device="cuda") // top).int()
+            self.tokens = draw(rows // top, k)
+            setattr(self, "b" if direction == "wgrad" else "a", self.tokens[self.index.long()])
         self.flop = 2.0 * rows * n * k
 
     def right(self):
@@ -72,11 +78,28 @@ class Work:
         return torch.stack(parts) if self.direction == "wgrad" else torch.cat(parts)
 
     def ours(self):
+        if self.index is not None and self.direction == "wgrad":
+            return rt.grouped_gemm(self.a, self.tokens, self.offsets, trans_a=True, index_b=self.index)
+        if self.index is not None:
+            return rt.grouped_gemm(self.tokens, self.weight, self.offsets, trans_b=True, index_a=self.index)
+        return self.of_rows()
+
+    def copied(self):
+        setattr(self, "b" if self.direction == "wgrad" else "a", rt.combine_rows(self.tokens, self.index[:, None]))
+        return self.of_rows()
+
+    def taken(self):
+        """For the peers: the rows of tokens, if that is what there is."""
+        if self.index is not None:
+            setattr(self, "b" if self.direction == "wgrad" else "a", self.tokens.index_select(0, self.index))
+
+    def of_rows(self):
         if self.direction == "wgrad":
             return rt.grouped_gemm(self.a, self.b, self.offsets, trans_a=True)
         return rt.grouped_gemm(self.a, self.weight, self.offsets, self.direction == "forward")
 
     def torch(self):
+        self.taken()
         ends = self.offsets[1:]
         if self.direction == "wgrad":
             return torch._grouped_mm(self.a.t(), self.b, offs=ends)
@@ -85,6 +108,7 @@ class Work:
     def quack(self):
         from quack.gemm_interface import gemm
 
+        self.taken()
         if self.direction == "wgrad":
             return gemm(self.a.t(), self.b, cu_seqlens_k=self.offsets)
         return gemm(self.a, self.weight.mT if self.direction == "forward" else self.weight, cu_seqlens_m=self.offsets)
@@ -121,10 +145,12 @@ def configurations(wanted):
 
 def measure(case, load, direction, options, displaced):
     experts, rows, n, k = case
-    work = Work(direction, experts, rows, n, k, offsets_of(load, experts, rows))
+    work = Work(direction, experts, rows, n, k, offsets_of(load, experts, rows), options.top)
     right = work.right()
     contenders = []
     offered = [(f"ridgeline{'/' if name else ''}{name}", work.ours, f"cuda_groups{'/' if name else ''}{name}") for name in configurations(options.configs)]
+    if work.index is not None:
+        offered.append(("copied", work.copied, None))
     offered += [(name, getattr(work, name), None) for name in options.peers.split(",") if name]
     for name, call, configuration in offered:
         one = Contender(name, call, configuration)
@@ -153,7 +179,7 @@ def measure(case, load, direction, options, displaced):
         median = statistics.median(one.samples)
         ours = one.configuration is not None
         well = well and (not ours or one.worst <= 1)
-        found.append({"case": "x".join(map(str, case)), "load": load, "direction": direction, "contender": one.name, "median_us": median * 1e6,
+        found.append({"case": "x".join(map(str, case)), "load": load, "direction": direction, "top": options.top, "contender": one.name, "median_us": median * 1e6,
                       "tflops": work.flop / median * 1e-12, "error": one.worst, "samples_us": [round(s * 1e6, 2) for s in one.samples]})
         mark = "" if one.worst <= 1 else f"   WRONG by {one.worst:.3g}"
         print(f"{'x'.join(map(str, case)):22s} {load:8s} {direction:8s} {one.name:28s} {median * 1e6:9.1f} us {work.flop / median * 1e-12:7.1f} TFLOP/s{mark}", flush=True)
@@ -169,6 +195,7 @@ def main():
     parser.add_argument("--directions", default="forward,dgrad,wgrad")
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--peers", default="torch,quack")
+    parser.add_argument("--top", type=int, default=0)
     parser.add_argument("--commit", default="")
     options = parser.parse_args()
     torch.manual_seed(1)

@@ -5,7 +5,7 @@
                    [--repeats 12] [--no-graph] [--commit ID]
 
 bfloat16, random normal data; the routing is given (weights in float32, experts as numbers) and its order is made in every call. Ours is rt.MoE.mix, "recompute" the
-same with recompute=True, and "ridgeline-compile" what torch.compile makes of it; "torch" sorts choices, takes rows by index_select, multiplies by torch._grouped_mm and
+same with recompute=True, "copied" with a copy of the rows that are sorted by experts, and "ridgeline-compile" what torch.compile makes of it; "torch" sorts choices, takes rows by index_select, multiplies by torch._grouped_mm and
 adds up by index_add, and "compile" is torch.compile of that. "ridgeline-fp8" is the layer with recipe "blockwise" ("-apart": with activations that
 are stored before they are coded; "-rowwise": with that recipe), and "torchao-fp8" what "torch" is with torchao's products of
 groups in 8 bits (scales of rows), "torchao-fp8-compile" torch.compile of that; they ask for groups of multiples of 16 rows. Gradients are those of x, of the weights of choices and of both matrices. A uniform load has every expert
@@ -86,12 +86,19 @@ def by_torch(x, weights, experts, gate_up, down, product=torch._grouped_mm):
     return torch.zeros_like(x).index_add(0, source, made)
 
 
+class Copied(rt.MoE):
+    def _gate_up(self, x, order):
+        return self.gate_up(rt.permute(x, order), order.offsets)
+
+
 class Work:
     def __init__(self, case, load):
         self.name, self.experts, self.top, self.hidden, self.inner, self.tokens = case
         self.layer = rt.MoE(self.hidden, self.inner, self.experts, self.top, device="cuda", dtype=torch.bfloat16)
         self.again = rt.MoE(self.hidden, self.inner, self.experts, self.top, recompute=True, device="meta", dtype=torch.bfloat16)
-        self.again.gate_up, self.again.down = self.layer.gate_up, self.layer.down
+        self.copied = Copied(self.hidden, self.inner, self.experts, self.top, device="meta", dtype=torch.bfloat16)
+        for other in (self.again, self.copied):
+            other.gate_up, other.down = self.layer.gate_up, self.layer.down
         self.coded, self.apart, self.rowwise = (self.coded_by(recipe) for recipe in ("blockwise", "blockwise", "rowwise"))
         self.apart.down.register_forward_hook(lambda *_: None)  # activations are then stored
         self.x = torch.randn(self.tokens, self.hidden, device="cuda").bfloat16().requires_grad_()
@@ -112,6 +119,7 @@ class Work:
         return {
             "ridgeline": lambda: self.layer.mix(self.x, self.weights, self.choice),
             "recompute": lambda: self.again.mix(self.x, self.weights, self.choice),
+            "copied": lambda: self.copied.mix(self.x, self.weights, self.choice),
             "ridgeline-compile": lambda: ours(self.x, self.weights, self.choice),
             "torch": lambda: by_torch(self.x, self.weights, self.choice, *matrices),
             "compile": lambda: compiled(self.x, self.weights, self.choice, *matrices),

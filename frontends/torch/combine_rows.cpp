@@ -65,10 +65,6 @@ Tensor gathered(const Tensor& x, const Tensor& sources) {
   const Tensor taken = at::index_select(x, 0, at::clamp_min(sources, 0).reshape({-1}));
   return at::where(there.unsqueeze(-1), taken.reshape_symint({rows, top, x.sym_size(1)}), at::zeros({}, x.options()));
 }
-Tensor by_torch(const Tensor& x, const Tensor& sources, const OptionalTensor& weights) {
-  const Tensor terms = gathered(x, sources).to(weight_type(x));
-  return (given(weights) ? terms * weights->unsqueeze(-1) : terms).sum(1).to(x.scalar_type());
-}
 Tensor weights_gradient_by_torch(const Tensor& dy, const Tensor& x, const Tensor& sources) {
   const auto wide = weight_type(x);
   return (gathered(x, sources).to(wide) * dy.to(wide).unsqueeze(1)).sum(-1);
@@ -80,7 +76,7 @@ Tensor combine_rows(const Tensor& x, const Tensor& sources, const OptionalTensor
                     const OptionalTensor& places) {
   check_same_device(kOp, {{"x", &x}, {"sources", &sources}, {"weights", &weights}, {"places", &places}});
   const Tensor y = combine_rows_meta(x, sources, weights, places);
-  if (x.scalar_type() == at::kDouble) return by_torch(x, sources, weights);
+  if (x.scalar_type() == at::kDouble) return combine_rows_by_torch(x, sources, weights);
   if (y.numel() == 0) return y;
   const Tensor from = sources.contiguous(), rows = x.contiguous();
   if (from.size(1) == 0) return y.zero_();
@@ -142,7 +138,7 @@ struct CombineRowsFormula final : Gradients {
       by = at::index_select(weights.reshape({-1}), 0, at::clamp_min(places, 0).reshape({-1}))
                .reshape_symint(places.sym_sizes());
     }
-    return at::GradMode::is_enabled() ? by_torch(dy, rows, by) : call_combine_rows(dy, rows, by, {});
+    return at::GradMode::is_enabled() ? combine_rows_by_torch(dy, rows, by) : call_combine_rows(dy, rows, by, {});
   }
 };
 
@@ -150,7 +146,7 @@ Tensor combine_rows_autograd(const Tensor& x, const Tensor& sources, const Optio
                              const OptionalTensor& places) {
   if (any_tangent(x, weights)) {
     combine_rows_meta(x, sources, weights, places);
-    return by_torch(x, sources, weights);
+    return combine_rows_by_torch(x, sources, weights);
   }
   NodePointer<BackwardNode> node;
   if (torch::autograd::compute_requires_grad(x, weights)) {
@@ -186,6 +182,10 @@ Tensor combine_rows_backward_autograd(const Tensor& dy, const Tensor& x, const T
 
 }  // namespace
 
+Tensor combine_rows_by_torch(const Tensor& x, const Tensor& sources, const OptionalTensor& weights) {
+  const Tensor terms = gathered(x, sources).to(weight_type(x));
+  return (given(weights) ? terms * weights->unsqueeze(-1) : terms).sum(1).to(x.scalar_type());
+}
 Tensor call_combine_rows(const Tensor& x, const Tensor& sources, const OptionalTensor& weights,
                          const OptionalTensor& places) {
   static const auto op = c10::Dispatcher::singleton()

@@ -28,6 +28,41 @@ void check_types(const Tensor& a, const Tensor& b, const Tensor& offsets, std::s
                    "; give torch.int32 or torch.int64");
 }
 
+// What a call may have besides: the rows of a or of b by their numbers.
+struct Gathered {
+  OptionalTensor index_a, index_b, places;
+
+  [[nodiscard]] bool any() const { return given(index_a) || given(index_b); }
+  [[nodiscard]] const Tensor& index() const { return given(index_a) ? *index_a : *index_b; }
+};
+
+// `trans_a`: sums over rows. [rows], or [rows, 1] as expert_order() makes it.
+void check_index(const Gathered& by, const Tensor& a, const Tensor& b, bool trans_a, std::string_view op) {
+  if (!by.any()) return;
+  TORCH_CHECK_VALUE(!given(by.index_a) || !given(by.index_b), op,
+                    ": the rows of one operand are found by index; give index_a or index_b");
+  TORCH_CHECK_VALUE(trans_a || !given(by.index_b), op,
+                    ": index_b finds rows of b, which is a matrix for each group; give index_a");
+  const std::string_view name = given(by.index_a) ? "index_a" : "index_b";
+  const Tensor& index = by.index();
+  TORCH_CHECK_TYPE(index.scalar_type() == at::kInt, op, ": ", name, " is ", type_of(index), "; give torch.int32");
+  TORCH_CHECK_VALUE(index.dim() == 1 || (index.dim() == 2 && same(index.sym_size(1), 1)), op, ": ", name, " has shape ",
+                    index.sym_sizes(), "; give the number of a row for each row of the groups");
+  if (!given(by.places)) return;
+  const Tensor& source = given(by.index_a) ? a : b;
+  const auto type = by.places->scalar_type();
+  TORCH_CHECK_TYPE(type == at::kInt || type == at::kLong, op, ": places is ", type_of(*by.places),
+                   "; give torch.int32 or torch.int64");
+  TORCH_CHECK_VALUE(by.places->dim() == 2 && same(by.places->sym_size(0), source.sym_size(0)), op,
+                    ": places has shape ", by.places->sym_sizes(), " and there are ", source.sym_size(0),
+                    " rows; give the places of each of them");
+}
+
+// Rows of the groups that an operand stands for.
+c10::SymInt rows_of(const Tensor& operand, const OptionalTensor& index) {
+  return given(index) ? index->sym_size(0) : operand.sym_size(0);
+}
+
 void check_offsets(const Tensor& offsets, const c10::SymInt& groups, std::string_view op) {
   TORCH_CHECK_VALUE(offsets.dim() == 1 && same(offsets.sym_size(0), groups + 1), op, ": the offsets have shape ",
                     offsets.sym_sizes(), " and there are ", groups, " groups; give ", groups + 1,
@@ -41,7 +76,8 @@ void check_matrix(const Tensor& matrix, std::string_view name, std::string_view 
 }
 
 // Sizes of the result along rows.
-std::vector<c10::SymInt> rows_sizes(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_b) {
+std::vector<c10::SymInt> rows_sizes(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_b,
+                                    const Gathered& by) {
   check_matrix(a, "a", kOp);
   TORCH_CHECK_VALUE(b.dim() == 3, kOp, ": b has shape ", b.sym_sizes(), "; give a matrix for each group");
   check_strides(b, kOp, "b", true);
@@ -49,15 +85,17 @@ std::vector<c10::SymInt> rows_sizes(const Tensor& a, const Tensor& b, const Tens
   TORCH_CHECK_VALUE(same(a.sym_size(1), k_of_b), kOp, ": a has ", a.sym_size(1), " columns but op(b) has ", k_of_b,
                     " rows; check trans_b");
   check_offsets(offsets, b.sym_size(0), kOp);
-  return {a.sym_size(0), b.sym_size(trans_b ? 1 : 2)};
+  return {rows_of(a, by.index_a), b.sym_size(trans_b ? 1 : 2)};
 }
 
 // Sizes of the result of sums over rows.
-std::vector<c10::SymInt> sums_sizes(const Tensor& a, const Tensor& b, const Tensor& offsets, std::string_view op) {
+std::vector<c10::SymInt> sums_sizes(const Tensor& a, const Tensor& b, const Tensor& offsets, const Gathered& by,
+                                    std::string_view op) {
   check_matrix(a, "a", op);
   check_matrix(b, "b", op);
-  TORCH_CHECK_VALUE(same(a.sym_size(0), b.sym_size(0)), op, ": a has ", a.sym_size(0), " rows and b has ",
-                    b.sym_size(0), "; sums are over the rows of both");
+  const auto rows_a = rows_of(a, by.index_a), rows_b = rows_of(b, by.index_b);
+  TORCH_CHECK_VALUE(same(rows_a, rows_b), op, ": a has ", rows_a, " rows and b has ", rows_b,
+                    "; sums are over the rows of both");
   const c10::SymInt groups = offsets.dim() == 1 ? offsets.sym_size(0) - 1 : c10::SymInt(0);
   TORCH_CHECK_VALUE(offsets.dim() == 1 && TORCH_GUARD_OR_TRUE(groups.sym_ge(1)), op, ": the offsets have shape ",
                     offsets.sym_sizes(), "; give where each group begins, and where the last ends");
@@ -66,9 +104,10 @@ std::vector<c10::SymInt> sums_sizes(const Tensor& a, const Tensor& b, const Tens
 }
 
 std::vector<c10::SymInt> result_sizes(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_a,
-                                      bool trans_b) {
+                                      bool trans_b, const Gathered& by) {
   TORCH_CHECK_VALUE(!(trans_a && trans_b), kOp, ": trans_a sums over the rows of both; leave trans_b out");
-  return trans_a ? sums_sizes(a, b, offsets, kOp) : rows_sizes(a, b, offsets, trans_b);
+  check_index(by, a, b, trans_a, kOp);
+  return trans_a ? sums_sizes(a, b, offsets, by, kOp) : rows_sizes(a, b, offsets, trans_b, by);
 }
 
 at::ScalarType result_type(const Tensor& a, OptionalType out_dtype) {
@@ -78,23 +117,35 @@ at::ScalarType result_type(const Tensor& a, OptionalType out_dtype) {
 }
 
 Tensor grouped_meta(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_a, bool trans_b,
-                    OptionalType out_dtype, const OptionalTensor&) {
+                    OptionalType out_dtype, const OptionalTensor&, const OptionalTensor& index_a,
+                    const OptionalTensor& index_b, const OptionalTensor& places) {
   check_types(a, b, offsets, kOp);
-  const auto sizes = result_sizes(a, b, offsets, trans_a, trans_b);
+  const auto sizes = result_sizes(a, b, offsets, trans_a, trans_b, {index_a, index_b, places});
   return at::empty_symint(sizes, a.options().dtype(result_type(a, out_dtype)));
 }
 
-void grouped_add_meta(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets) {
+void grouped_add_meta(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets, const OptionalTensor& index_a,
+                      const OptionalTensor& index_b) {
   check_types(a, b, offsets, kAdd);
+  const Gathered by{index_a, index_b, {}};
+  check_index(by, a, b, true, kAdd);
   const auto type = c.scalar_type() == at::kFloat ? at::kFloat : a.scalar_type();
-  check_like(c, kAdd, "c", sums_sizes(a, b, offsets, kAdd), type);
+  check_like(c, kAdd, "c", sums_sizes(a, b, offsets, by, kAdd), type);
   check_strides(c, kAdd, "c", false);
 }
 
 // ---- The calls
 
+// The rows that an index names.
+Tensor taken(const Tensor& rows, const OptionalTensor& index) {
+  if (!given(index)) return rows;
+  return combine_rows_by_torch(rows, index->reshape_symint({index->sym_size(0), 1}), {});
+}
+
 // By torch's own products, group by group: float64, on a CPU.
-Tensor by_torch(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_a, bool trans_b) {
+Tensor by_torch(const Tensor& a_rows, const Tensor& b_rows, const Tensor& offsets, bool trans_a, bool trans_b,
+                const Gathered& by) {
+  const Tensor a = taken(a_rows, by.index_a), b = taken(b_rows, by.index_b);
   const Tensor places = offsets.to(at::kLong);
   const auto* const at = places.const_data_ptr<std::int64_t>();
   const std::int64_t groups = places.numel() - 1;
@@ -115,46 +166,66 @@ Tensor by_torch(const Tensor& a, const Tensor& b, const Tensor& offsets, bool tr
   return c;
 }
 
-// `stack`: b of a product along rows may be stored the other way round.
 GroupedGemmArgs arguments(const Tensor& a, const Tensor& b, const Tensor& offsets, const Tensor& c, bool trans_a,
-                          bool trans_b, std::string_view op) {
+                          bool trans_b, const Gathered& by, std::string_view op) {
   GroupedGemmArgs args;
   args.a = row_major_view(a, op, "a");
   args.b = trans_a ? row_major_view(b, op, "b") : matrix_view(b, trans_b, op, "b");
   args.offsets = dense_view(offsets, op, "the offsets");
   args.c = row_major_view(c, op, "the result");
   args.trans_a = trans_a, args.trans_b = trans_b;
+  if (by.any()) {
+    TORCH_CHECK_VALUE(by.index().is_contiguous(), op, ": the index is not contiguous; call .contiguous() on it first");
+    TensorView& index = given(by.index_a) ? args.index_a : args.index_b;
+    index = dense_view(by.index(), op, "the index");
+    index.rank = 1;
+  }
   return args;
 }
 
 Tensor grouped(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_a, bool trans_b,
-               OptionalType out_dtype, const OptionalTensor& main_grad) {
-  check_same_device(kOp, {{"a", &a}, {"b", &b}, {"the offsets", &offsets}});
-  Tensor c = grouped_meta(a, b, offsets, trans_a, trans_b, out_dtype, main_grad);
-  if (a.scalar_type() == at::kDouble) return by_torch(a, b, offsets, trans_a, trans_b);
+               OptionalType out_dtype, const OptionalTensor& main_grad, const OptionalTensor& index_a,
+               const OptionalTensor& index_b, const OptionalTensor& places) {
+  check_same_device(kOp, {{"a", &a},
+                          {"b", &b},
+                          {"the offsets", &offsets},
+                          {"index_a", &index_a},
+                          {"index_b", &index_b},
+                          {"places", &places}});
+  Tensor c = grouped_meta(a, b, offsets, trans_a, trans_b, out_dtype, main_grad, index_a, index_b, places);
+  const Gathered by{index_a, index_b, places};
+  if (a.scalar_type() == at::kDouble) return by_torch(a, b, offsets, trans_a, trans_b, by);
   const OnDeviceOf on_device(a);
-  check(ridge::grouped_gemm(arguments(a, b, offsets, c, trans_a, trans_b, kOp), stream_of(a)));
+  check(ridge::grouped_gemm(arguments(a, b, offsets, c, trans_a, trans_b, by, kOp), stream_of(a)));
   return c;
 }
 
-void grouped_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets) {
-  check_same_device(kAdd, {{"a", &a}, {"b", &b}, {"the offsets", &offsets}, {"c", &c}});
-  grouped_add_meta(c, a, b, offsets);
+void grouped_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets, const OptionalTensor& index_a,
+                 const OptionalTensor& index_b) {
+  check_same_device(
+      kAdd, {{"a", &a}, {"b", &b}, {"the offsets", &offsets}, {"c", &c}, {"index_a", &index_a}, {"index_b", &index_b}});
+  grouped_add_meta(c, a, b, offsets, index_a, index_b);
+  const Gathered by{index_a, index_b, {}};
   if (a.scalar_type() == at::kDouble) {
-    c.add_(by_torch(a, b, offsets, true, false));
+    c.add_(by_torch(a, b, offsets, true, false, by));
     return;
   }
   const OnDeviceOf on_device(a);
-  GroupedGemmArgs args = arguments(a, b, offsets, c, true, false, kAdd);
+  GroupedGemmArgs args = arguments(a, b, offsets, c, true, false, by, kAdd);
   args.accumulate = true;
   check(ridge::grouped_gemm(args, stream_of(a)));
 }
 
 // ---- Derivatives, which are grouped products again
 
+// The gradients of all rows that name a row of a gathered operand, added up.
+Tensor added_up(const Tensor& rows, const Tensor& places) {
+  return at::GradMode::is_enabled() ? combine_rows_by_torch(rows, places, {}) : call_combine_rows(rows, places, {}, {});
+}
+
 struct GroupedGradients final : Gradients {
   enum Input { kA, kB };
-  enum Saved { kSavedA, kSavedB, kOffsets };
+  enum Saved { kSavedA, kSavedB, kOffsets, kIndexA, kIndexB, kPlaces, kSavedCount };
   bool trans_a = false, trans_b = false;
   at::ScalarType inputs = at::kFloat;
 
@@ -165,39 +236,58 @@ struct GroupedGradients final : Gradients {
   [[nodiscard]] variable_list operator()(const variable_list& grads, const variable_list& saved,
                                          const Tensor& main_grad, const std::vector<bool>& wanted) const override {
     const Tensor grad = usable(grads[0].to(inputs));
-    const Tensor& offsets = saved[kOffsets];
     variable_list result(3);
     if (wanted[kA]) {
-      const Tensor& b = saved[kSavedB];
-      // Along sums C[g] = A^T B, and a row of A's gradient is one of B times C's gradient, transposed.
-      result[kA] = trans_a ? call_grouped_gemm(b, grad, offsets, false, true, {})
-                           : call_grouped_gemm(grad, b, offsets, false, !trans_b, {});
+      result[kA] = grad_of_a(saved, grad);
+      if (saved[kIndexA].defined()) result[kA] = added_up(result[kA], saved[kPlaces]);
     }
-    if (wanted[kB]) result[kB] = grad_of_b(saved[kSavedA], grad, offsets, main_grad);
+    if (wanted[kB]) {
+      result[kB] = grad_of_b(saved, grad, main_grad);
+      if (saved[kIndexB].defined()) result[kB] = added_up(result[kB], saved[kPlaces]);
+    }
     return result;
   }
 
  private:
-  [[nodiscard]] Tensor grad_of_b(const Tensor& a, const Tensor& grad, const Tensor& offsets, Tensor main_grad) const {
-    if (trans_a) return call_grouped_gemm(a, grad, offsets, false, false, {});
+  // Along sums C[g] = A^T B, and a row of A's gradient is one of B times C's gradient, transposed.
+  [[nodiscard]] Tensor grad_of_a(const variable_list& saved, const Tensor& grad) const {
+    const Tensor &b = saved[kSavedB], &offsets = saved[kOffsets];
+    if (!trans_a) return call_grouped_gemm(grad, b, offsets, false, !trans_b, {});
+    return call_grouped_gemm(b, grad, offsets, false, true, {}, {}, saved[kIndexB], {}, saved[kPlaces]);
+  }
+  [[nodiscard]] Tensor grad_of_b(const variable_list& saved, const Tensor& grad, Tensor main_grad) const {
+    const Tensor &a = saved[kSavedA], &offsets = saved[kOffsets], &index = saved[kIndexA], &places = saved[kPlaces];
+    if (trans_a) return call_grouped_gemm(a, grad, offsets, false, false, {}, {}, index, {}, places);
     const Tensor &left = trans_b ? grad : a, &right = trans_b ? a : grad;
-    if (!main_grad.defined()) return call_grouped_gemm(left, right, offsets, true, false, {});
+    const OptionalTensor of_left = trans_b ? Tensor() : index, of_right = trans_b ? index : Tensor();
+    if (!main_grad.defined()) {
+      return call_grouped_gemm(left, right, offsets, true, false, {}, {}, of_left, of_right, places);
+    }
     check_once(kOp);
-    call_grouped_gemm_add(main_grad, left, right, offsets);
+    call_grouped_gemm_add(main_grad, left, right, offsets, of_left, of_right);
     return {};
   }
 };
 
 NodePointer<BackwardNode> backward_of(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_a,
-                                      bool trans_b, const OptionalTensor& main_grad) {
+                                      bool trans_b, const OptionalTensor& main_grad, const Gathered& by) {
   auto formula = std::make_shared<GroupedGradients>();
   formula->trans_a = trans_a, formula->trans_b = trans_b;
   formula->inputs = a.scalar_type();
   auto node = make_node(a, b, offsets);
-  node->saved.resize(3);
-  if (node->should_compute_output(GroupedGradients::kB)) node->saved[GroupedGradients::kSavedA] = {a, false};
-  if (node->should_compute_output(GroupedGradients::kA)) node->saved[GroupedGradients::kSavedB] = {b, false};
+  node->saved.resize(GroupedGradients::kSavedCount);
+  const bool of_a = node->should_compute_output(GroupedGradients::kA);
+  const bool of_b = node->should_compute_output(GroupedGradients::kB);
+  TORCH_CHECK_VALUE(given(by.places) || !((of_a && given(by.index_a)) || (of_b && given(by.index_b))), kOp, ": ",
+                    given(by.index_a) ? "a" : "b",
+                    " needs a gradient, which is read by the places of each of its rows; give places");
+  const auto or_none = [](const OptionalTensor& tensor) { return given(tensor) ? *tensor : Tensor(); };
+  if (of_b) node->saved[GroupedGradients::kSavedA] = {a, false};
+  if (of_a) node->saved[GroupedGradients::kSavedB] = {b, false};
   node->saved[GroupedGradients::kOffsets] = {offsets, false};
+  node->saved[GroupedGradients::kIndexA] = {or_none(by.index_a), false};
+  node->saved[GroupedGradients::kIndexB] = {or_none(by.index_b), false};
+  node->saved[GroupedGradients::kPlaces] = {or_none(by.places), false};
   node->gradients = std::move(formula);
   if (given(main_grad)) {
     TORCH_CHECK_VALUE(!trans_a, kOp, ": main_grad takes the gradient of a stack of matrices; leave trans_a out");
@@ -209,10 +299,11 @@ NodePointer<BackwardNode> backward_of(const Tensor& a, const Tensor& b, const Te
 
 // c' = op(a') op(b) + op(a) op(b')
 Tensor tangent_of_grouped(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_a, bool trans_b,
-                          at::ScalarType type) {
+                          at::ScalarType type, const Gathered& by) {
   Tensor sum;
   const auto product = [&](const Tensor& left, const Tensor& right) {
-    const Tensor one = call_grouped_gemm(left, right, offsets, trans_a, trans_b, type);
+    const Tensor one =
+        call_grouped_gemm(left, right, offsets, trans_a, trans_b, type, {}, by.index_a, by.index_b, by.places);
     sum = sum.defined() ? sum + one : one;
   };
   if (has_tangent(a)) product(usable(tangent_of(a)), primal_of(b));
@@ -221,55 +312,62 @@ Tensor tangent_of_grouped(const Tensor& a, const Tensor& b, const Tensor& offset
 }
 
 Tensor grouped_autograd(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_a, bool trans_b,
-                        OptionalType out_dtype, const OptionalTensor& main_grad) {
-  const auto node =
-      torch::autograd::compute_requires_grad(a, b) ? backward_of(a, b, offsets, trans_a, trans_b, main_grad) : nullptr;
+                        OptionalType out_dtype, const OptionalTensor& main_grad, const OptionalTensor& index_a,
+                        const OptionalTensor& index_b, const OptionalTensor& places) {
+  const Gathered by{index_a, index_b, places};
+  const auto node = torch::autograd::compute_requires_grad(a, b)
+                        ? backward_of(a, b, offsets, trans_a, trans_b, main_grad, by)
+                        : nullptr;
   Tensor c;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    c = call_grouped_gemm(a, b, offsets, trans_a, trans_b, out_dtype);
+    c = call_grouped_gemm(a, b, offsets, trans_a, trans_b, out_dtype, {}, index_a, index_b, places);
   }
   if (node) torch::autograd::set_history(c, node);
   if (any_tangent(a, b)) {
-    c._set_fw_grad(tangent_of_grouped(a, b, offsets, trans_a, trans_b, c.scalar_type()), 0, false);
+    c._set_fw_grad(tangent_of_grouped(a, b, offsets, trans_a, trans_b, c.scalar_type(), by), 0, false);
   }
   return c;
 }
 
-void grouped_add_autograd(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets) {
+void grouped_add_autograd(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets,
+                          const OptionalTensor& index_a, const OptionalTensor& index_b) {
   check_no_derivative_in_place(kAdd, {c, a, b});
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    call_grouped_gemm_add(c, a, b, offsets);
+    call_grouped_gemm_add(c, a, b, offsets, index_a, index_b);
   }
   if (!c.is_inference()) c.unsafeGetTensorImpl()->bump_version();
 }
 
 Tensor grouped_autocast(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_a, bool trans_b,
-                        OptionalType out_dtype, const OptionalTensor& main_grad) {
+                        OptionalType out_dtype, const OptionalTensor& main_grad, const OptionalTensor& index_a,
+                        const OptionalTensor& index_b, const OptionalTensor& places) {
   const auto device = a.device().type();
   const c10::impl::ExcludeDispatchKeyGuard without(
       c10::DispatchKeySet({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}));
   const auto type = at::autocast::get_autocast_dtype(device);
   const auto cast = [&](const Tensor& t) { return at::autocast::cached_cast(type, t, device); };
-  return call_grouped_gemm(cast(a), cast(b), offsets, trans_a, trans_b, out_dtype, main_grad);
+  return call_grouped_gemm(cast(a), cast(b), offsets, trans_a, trans_b, out_dtype, main_grad, index_a, index_b, places);
 }
 
 }  // namespace
 
 Tensor call_grouped_gemm(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_a, bool trans_b,
-                         OptionalType out_dtype, const OptionalTensor& main_grad) {
+                         OptionalType out_dtype, const OptionalTensor& main_grad, const OptionalTensor& index_a,
+                         const OptionalTensor& index_b, const OptionalTensor& places) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("ridgeline::grouped_gemm", "")
                              .typed<decltype(call_grouped_gemm)>();
-  return op.call(a, b, offsets, trans_a, trans_b, out_dtype, main_grad);
+  return op.call(a, b, offsets, trans_a, trans_b, out_dtype, main_grad, index_a, index_b, places);
 }
 
-void call_grouped_gemm_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets) {
+void call_grouped_gemm_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets,
+                           const OptionalTensor& index_a, const OptionalTensor& index_b) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("ridgeline::grouped_gemm_add_", "")
                              .typed<decltype(call_grouped_gemm_add)>();
-  op.call(c, a, b, offsets);
+  op.call(c, a, b, offsets, index_a, index_b);
 }
 
 void register_grouped_gemm(torch::Library& library, c10::DispatchKey key) {

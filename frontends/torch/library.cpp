@@ -15,8 +15,10 @@ constexpr const char* kSchemas[] = {
     "str? activation=None, Tensor? main_grad=None, Tensor? residual=None) -> Tensor",
     "gemm_add_(Tensor(a!) c, Tensor a, Tensor b, bool trans_a=False, bool trans_b=False) -> ()",
     "grouped_gemm(Tensor a, Tensor b, Tensor offsets, bool trans_a=False, bool trans_b=False, ScalarType? "
-    "out_dtype=None, Tensor? main_grad=None) -> Tensor",
-    "grouped_gemm_add_(Tensor(a!) c, Tensor a, Tensor b, Tensor offsets) -> ()",
+    "out_dtype=None, Tensor? main_grad=None, Tensor? index_a=None, Tensor? index_b=None, Tensor? places=None) -> "
+    "Tensor",
+    "grouped_gemm_add_(Tensor(a!) c, Tensor a, Tensor b, Tensor offsets, Tensor? index_a=None, Tensor? index_b=None) "
+    "-> ()",
     "grouped_gemm_fp8(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor offsets, ScalarType out_dtype, bool "
     "along_sums=False, str scaling=\"block\") -> Tensor",
     "grouped_gemm_fp8_add_(Tensor(a!) c, Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor offsets, str "

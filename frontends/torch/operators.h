@@ -25,10 +25,15 @@ Tensor call_gemm(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b, O
 // c += op(a) op(b)
 void call_gemm_add(Tensor& c, const Tensor& a, const Tensor& b, bool trans_a, bool trans_b);
 
-// op(a) op(b) of the rows of each group, which begin at `offsets` and end at the next. And c += a^T b of them.
+// op(a) op(b) of the rows of each group, which begin at `offsets` and end at the next. And c += a^T b of them. Where an
+// index is given the rows of a, or of b, are those that it names; `places` says where each of them is named, for its
+// gradient.
 Tensor call_grouped_gemm(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_a, bool trans_b,
-                         OptionalType out_dtype, const OptionalTensor& main_grad = {});
-void call_grouped_gemm_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets);
+                         OptionalType out_dtype, const OptionalTensor& main_grad = {},
+                         const OptionalTensor& index_a = {}, const OptionalTensor& index_b = {},
+                         const OptionalTensor& places = {});
+void call_grouped_gemm_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets,
+                           const OptionalTensor& index_a = {}, const OptionalTensor& index_b = {});
 
 // alpha op(a) op(a)^T + beta residual + shift I.
 Tensor call_symmetric_product(const Tensor& a, bool trans_a, OptionalType out_dtype, double alpha,
@@ -103,6 +108,8 @@ void call_embedding_backward_add(Tensor& dw, const Tensor& dy, const Tensor& ids
 // gradient. And the gradient of the weights.
 Tensor call_combine_rows(const Tensor& x, const Tensor& sources, const OptionalTensor& weights,
                          const OptionalTensor& places);
+// The same by PyTorch's own operators, which has derivatives of every order.
+Tensor combine_rows_by_torch(const Tensor& x, const Tensor& sources, const OptionalTensor& weights);
 Tensor call_combine_rows_backward(const Tensor& dy, const Tensor& x, const Tensor& sources);
 
 // The weights of the experts that a token is routed to, and which they are; the gradient of the logits.

@@ -300,6 +300,18 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
     }
     add("rows=4000 groups=5 n=1536 k=64 layout=nt");
     add("rows=700 groups=130 n=64 m=136 layout=tn");
+    // The same with rows that are found by index, of fewer and of more sources.
+    for (const char* size : {"rows=700 groups=3 n=264 sources=100", "rows=900 groups=9 n=520 sources=2000",
+                             "rows=64 groups=8 n=64 sources=1"}) {
+      for (const char* more :
+           {"k=192 layout=nt gather=a", "k=136 layout=nn gather=a out=f32", "m=200 layout=tn gather=b",
+            "m=136 layout=tn gather=a dtype=f16", "m=264 layout=tn out=f32 accumulate=1 gather=b",
+            "m=72 layout=tn out=f32 accumulate=1 gather=a offsets=i64"}) {
+        add(fmt::format("{} {}", size, more));
+      }
+    }
+    add("rows=4000 groups=5 n=1536 k=64 layout=nt gather=a sources=2000");
+    add("rows=700 groups=130 n=64 m=136 layout=tn gather=b sources=350");
   }
   if (op.name == "grouped_gemm_fp8") {
     // Around tiles, stages and blocks of scales, groups of all sizes that begin at any row, more tiles than

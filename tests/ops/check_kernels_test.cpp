@@ -320,6 +320,21 @@ TEST_F(GroupedCheck, SeesARowInTheGroupOfItsNeighbour) {
   }
 }
 
+TEST_F(GroupedCheck, SeesTheRowThatAnotherNumberNames) {
+  for (const char* text : {"grouped_gemm rows=150 groups=4 k=40 n=70 gather=a sources=40",
+                           "grouped_gemm rows=150 groups=4 m=40 n=70 layout=tn gather=a sources=90",
+                           "grouped_gemm rows=150 groups=4 m=40 n=70 layout=tn gather=b sources=300"}) {
+    computed_with_moved(
+        text,
+        [&](std::vector<double>& index) {
+          const std::vector<double> offsets = values("offsets");
+          double& one = index[static_cast<std::size_t>(offsets.front())];
+          one = one == 7 ? 8 : 7;
+        },
+        "index");
+  }
+}
+
 TEST_F(GroupedCheck, SeesScalesOfOtherRowsAndOtherGroups) {
   for (const char* text :
        {"grouped_gemm_fp8 rows=150 groups=4 k=200 n=70", "grouped_gemm_fp8 rows=150 groups=4 k=70 n=70 scaling=row",
@@ -880,6 +895,9 @@ INSTANTIATE_TEST_SUITE_P(
         "grouped_gemm rows=150 groups=5 k=40 n=70", "grouped_gemm rows=90 groups=9 k=70 n=20 layout=nn out=f32",
         "grouped_gemm rows=140 groups=3 m=70 n=66 layout=tn offsets=i64",
         "grouped_gemm rows=20 groups=7 m=9 n=20 layout=tn out=f32 accumulate=1 dtype=f16",
+        "grouped_gemm rows=150 groups=5 k=40 n=70 gather=a sources=60",
+        "grouped_gemm rows=140 groups=3 m=70 n=66 layout=tn gather=a sources=300",
+        "grouped_gemm rows=140 groups=3 m=9 n=66 layout=tn gather=b sources=70 out=f32 accumulate=1",
         "grouped_gemm rows=40 groups=2 k=0 n=9 dtype=f32", "grouped_gemm_fp8 rows=150 groups=5 k=200 n=140",
         "grouped_gemm_fp8 rows=70 groups=3 k=260 n=40 scaling=row out=f32 dtype=e5m2_e4m3fn",
         "grouped_gemm_fp8 rows=40 groups=9 k=70 n=66 scaling=tensor offsets=i64",

@@ -146,15 +146,85 @@ TEST(GroupedGemm, SaysWhatDoesNotGoTogether) {
   EXPECT_THAT(bound("layout=nn accumulate=1"), HasSubstr("without layout=tn"));
 }
 
+TEST(GroupedGemm, FindsRowsByIndexWithTheBitsOfACopy) {
+  Experts copied;
+  const std::int64_t tokens = 6;
+  Floats sources = normal(tokens * copied.k, 7);
+  std::vector<std::int32_t> index = {5, 0, 3, 3, -1, 2, 1, 5, 0, 4, 4};
+  for (std::int64_t row = 0; row < copied.rows; ++row) {
+    for (std::int64_t i = 0; i < copied.k; ++i) {
+      const std::int32_t source = index[static_cast<std::size_t>(row)];
+      copied.a[static_cast<std::size_t>(row * copied.k + i)] =
+          source < 0 ? 0 : sources[static_cast<std::size_t>(source * copied.k + i)];
+    }
+  }
+  Experts found = copied;
+  GroupedGemmArgs args = found.args();
+  args.a = TensorView::contiguous(sources.data(), DType::kF32, {tokens, found.k});
+  args.index_a = TensorView::contiguous(index.data(), DType::kI32, {found.rows});
+  ASSERT_TRUE(grouped_gemm(copied.args(), Stream::cpu(2)));
+  const Status status = grouped_gemm(args, Stream::cpu(2));
+  ASSERT_TRUE(status.ok()) << status.error().text();
+  EXPECT_EQ(found.c, copied.c);
+
+  Floats grad = normal(found.rows * found.n, 3), sums(static_cast<std::size_t>(found.groups * found.n * found.k)),
+         right = sums;
+  GroupedGemmArgs along;  // the gradient of B, stored transposed
+  along.a = TensorView::contiguous(grad.data(), DType::kF32, {found.rows, found.n});
+  along.b = copied.view_a();
+  along.offsets = found.view_offsets();
+  along.c = TensorView::contiguous(right.data(), DType::kF32, {found.groups, found.n, found.k});
+  along.trans_a = true;
+  ASSERT_TRUE(grouped_gemm(along, Stream::cpu(2)));
+  along.b = args.a, along.index_b = args.index_a;
+  along.c.data = sums.data();
+  ASSERT_TRUE(grouped_gemm(along, Stream::cpu(2)));
+  EXPECT_EQ(sums, right);
+}
+
+TEST(GroupedGemm, AnIndexThatIsWrongIsNamedAndNothingIsWritten) {
+  Experts experts;
+  std::vector<std::int32_t> index(11, 0);
+  const auto error = [&](auto&& change) {
+    GroupedGemmArgs args = experts.args();
+    args.index_a = TensorView::contiguous(index.data(), DType::kI32, {11});
+    change(args);
+    const Status status = grouped_gemm(args, Stream::cpu(1));
+    EXPECT_THAT(experts.c, Each(-9.0F));
+    return status.ok() ? std::string("taken") : status.error().text();
+  };
+  index[4] = 11;
+  EXPECT_THAT(error([](auto&) {}), HasSubstr("index 4 is 11, of 11 rows of A"));
+  index[4] = 0;
+  EXPECT_THAT(error([](auto& args) { args.index_a.dtype = DType::kI64; }), HasSubstr("i64"));
+  EXPECT_THAT(error([](auto& args) { args.index_a.shape[0] = 10; }), HasSubstr("C"));
+  EXPECT_THAT(error([](auto& args) { args.index_b = args.index_a; }), HasSubstr("the other's"));
+  EXPECT_THAT(error([](auto& args) { std::swap(args.index_a, args.index_b); }), HasSubstr("index_b without trans_a"));
+  EXPECT_THAT(error([](auto& args) { args.index_a.data = args.c.data; }), HasSubstr("overlaps index"));
+  index[0] = 99;  // of no group: not looked at
+  Experts taken;
+  GroupedGemmArgs args = taken.args();
+  args.index_a = TensorView::contiguous(index.data(), DType::kI32, {11});
+  EXPECT_TRUE(grouped_gemm(args, Stream::cpu(1)));
+  const ops::Operator& op = **ops::find_operator("grouped_gemm");
+  const auto bound = [&](const char* words) {
+    const auto problem = op.bind(*record::parse_case(std::string("grouped_gemm ") + words));
+    return problem ? std::string("taken") : problem.error().text();
+  };
+  EXPECT_THAT(bound("layout=nt gather=b"), HasSubstr("gather=b without layout=tn"));
+  EXPECT_THAT(bound("sources=5"), HasSubstr("sources=5 without gather"));
+}
+
 // The gradient of sum(G * C) in one element of A and of B, by differences of the reference, which is linear in each.
 TEST(GroupedGemm, GradientsAreThoseOfTheReference) {
   const ops::Operator& op = **ops::find_operator("grouped_gemm");
-  for (const char* words : {"k=5 layout=nn", "k=5 layout=nt", "m=5 layout=tn"}) {
+  for (const char* words : {"k=5 layout=nn", "k=5 layout=nt", "m=5 layout=tn", "k=5 layout=nn gather=a sources=4",
+                            "k=5 layout=nt gather=a sources=20", "m=5 layout=tn gather=a", "m=5 layout=tn gather=b"}) {
     const auto problem =
         op.bind(*record::parse_case(fmt::format("grouped_gemm rows=13 groups=3 n=6 dtype=f32 {}", words)));
     ASSERT_TRUE(problem) << problem.error().text();
     Operands forward = make_operands(*problem, kPacked, 5);
-    Operand grad_c(problem->operands[3], kPacked);
+    Operand grad_c(problem->operands.back(), kPacked);
     grad_c.fill_random(6);
     const auto loss = [&] {
       const auto c = op.reference(*problem, {forward.views(), {}});
@@ -164,10 +234,15 @@ TEST(GroupedGemm, GradientsAreThoseOfTheReference) {
     };
     for (std::size_t input = 0; input < 2; ++input) {
       Operand gradient(problem->operands[input], kPacked);
-      std::vector<TensorView> inputs(3);
+      std::vector<TensorView> inputs(problem->operands.size() - 1);
       inputs[input] = gradient.view();
       const TensorView grads[] = {grad_c.view()};
       const auto calls = ops::backward_calls(op, *problem, {forward.views(), {}}, grads, inputs);
+      if (std::string(words).find(input == 0 ? "gather=a" : "gather=b") != std::string::npos) {
+        ASSERT_FALSE(calls);
+        EXPECT_THAT(calls.error().text(), HasSubstr("combine_rows"));
+        continue;
+      }
       ASSERT_TRUE(calls) << calls.error().text();
       ASSERT_EQ(calls->size(), 1u);
       const ops::EntryCall& call = (*calls)[0];

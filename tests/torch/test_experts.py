@@ -272,10 +272,10 @@ def test_the_host_reads_no_number(device, form):
 
 
 def test_what_is_saved(device):
-    """Bytes that backward keeps beside parameters and x, in rows of 16 bits: sorted x, both halves and the activation; with recompute both halves."""
+    """Bytes that backward keeps beside parameters and x, in rows of 16 bits: both halves and the activation; with recompute both halves."""
     tokens, hidden, inner, top = 256, 64, 96, 3
     rows = tokens * top
-    for recompute, columns in ((False, hidden + 3 * inner), (True, 2 * inner)):
+    for recompute, columns in ((False, 3 * inner), (True, 2 * inner)):
         layer = made(device, torch.bfloat16, hidden=hidden, inner=inner, top=top, recompute=recompute)
         x = torch.randn(tokens, hidden, device=device).bfloat16().requires_grad_()
         known = {p.untyped_storage().data_ptr() for p in (x, *layer.parameters())}
@@ -355,6 +355,8 @@ def test_the_operators_of_a_layer_pass_pytorchs_own_checks(device):
     rows = rt.permute(x.detach(), order).requires_grad_()
     torch.library.opcheck(ops.grouped_gemm.default, (rows, layer.gate_up.weight, order.offsets, False, True))
     torch.library.opcheck(ops.combine_rows.default, (rows, order.rows, None, order.choices))
+    by_index = {"index_a": order.tokens, "places": order.rows}
+    torch.library.opcheck(ops.grouped_gemm.default, (x, layer.gate_up.weight, order.offsets, False, True), by_index)
 
 
 @pytest.mark.parametrize("shared", [0, 16])
@@ -372,8 +374,8 @@ def test_autocast_says_the_dtype(device, shared):
     for name, p in layer.named_parameters():
         assert testing.snr_db(p.grad, own[name].grad) > 30, name
     assert torch.equal(layer.router(x).experts, found.experts)  # logits are not cast
-    moved = [dtype for name, dtype in zip(seen.names, seen.dtypes) if name == "ridgeline.combine_rows.default"]
-    assert moved == [torch.bfloat16] * 2  # tokens are cast before they are sorted
+    for name, calls in (("combine_rows", 1), ("grouped_gemm", 2)):  # tokens are cast before products find their rows
+        assert [dtype for each, dtype in zip(seen.names, seen.dtypes) if each == f"ridgeline.{name}.default"] == [torch.bfloat16] * calls
 
 
 def test_products_are_counted(device):
@@ -606,3 +608,18 @@ def test_the_training_example_has_the_losses_of_plain_torch(on_cpu, tmp_path):
     assert len(losses) == 30 and losses[-1] < 0.9 * losses[0]  # far more than batches of texts that change differ by
     assert runs["ridgeline"]["losses"] == pytest.approx(runs["torch"]["losses"], rel=1e-4)
     assert sum(runs["ridgeline"]["loads"]) == 2 * 32 * 2 and "losses of all steps differ by at most" in out
+
+
+@pytest.mark.parametrize("recipe", [None, "blockwise"])
+def test_a_linear_layer_finds_the_rows_of_tokens(device, recipe):
+    layer = rt.GroupedLinear(5, 128, 64, device, torch.bfloat16, recipe=recipe)
+    x = torch.randn(60, 128, device=device).bfloat16()
+    order = rt.expert_order(torch.randint(-1, 6, (60, 3), device=device), 5)
+    results = []
+    for by_index in (False, True):
+        own = x.clone().requires_grad_()
+        y = layer(own, order) if by_index else layer(rt.permute(own, order), order.offsets)
+        results.append((y.detach(), *torch.autograd.grad(y.float().square().sum(), (own, layer.weight))))
+    assert all(torch.equal(one, other) for one, other in zip(*results))
+    with pytest.raises(ValueError, match=r"give tokens, \[tokens, 128\]"):
+        layer(x[:, :64], order)

@@ -84,6 +84,74 @@ def test_what_other_groups_hold_changes_nothing(device):
     assert sums[3].isnan().all() and not torch.cat([sums[:3], sums[4:]]).isnan().any()
 
 
+def routed(device, tokens=70, top=2, experts=5):
+    """An order of tokens, some choices of which are none."""
+    chosen = torch.stack([torch.randperm(experts + 1)[:top] for _ in range(tokens)]) - 1
+    return rt.expert_order(chosen.to(device), experts)
+
+
+@pytest.mark.parametrize("trans_b", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_by_index_have_the_bits_of_a_copy(device, dtype, trans_b):
+    order = routed(device)
+    x = torch.randn(70, 48, device=device).to(dtype)
+    b = operands(dtype, device, trans_b=trans_b)[1]
+    upstream = torch.randn(140, 64, device=device).to(dtype)
+    results = []
+    for by_index in (False, True):
+        own = [t.clone().requires_grad_() for t in (x, b)]
+        if by_index:
+            out = rt.grouped_gemm(own[0], own[1], order.offsets, trans_b, index_a=order.tokens, places=order.rows)
+        else:
+            out = rt.grouped_gemm(rt.permute(own[0], order), own[1], order.offsets, trans_b)
+        out.backward(upstream)
+        results.append((out.detach(), own[0].grad, own[1].grad))
+    for found, right in zip(results[1], results[0]):
+        assert torch.equal(found, right)
+
+
+@pytest.mark.parametrize("of_a", [False, True])
+def test_sums_over_rows_by_index(device, of_a):
+    order = routed(device)
+    x, y = torch.randn(70, 40, device=device).bfloat16(), torch.randn(140, 56, device=device).bfloat16()
+    rows = rt.permute(x, order)
+    pairs = ((rows, y), (x, y)) if of_a else ((y, rows), (y, x))
+    by = {"index_a" if of_a else "index_b": order.tokens[:, 0].contiguous()}
+    assert torch.equal(rt.grouped_gemm(*pairs[1], order.offsets, trans_a=True, **by), rt.grouped_gemm(*pairs[0], order.offsets, trans_a=True))
+    sums = [torch.full((5, pairs[0][0].shape[1], pairs[0][1].shape[1]), 3.0, device=device) for _ in range(2)]
+    torch.ops.ridgeline.grouped_gemm_add_(sums[0], *pairs[0], order.offsets)
+    torch.ops.ridgeline.grouped_gemm_add_(sums[1], *pairs[1], order.offsets, **by)
+    assert torch.equal(*sums)
+
+
+def test_main_grad_of_rows_by_index(device):
+    order = routed(device)
+    x = torch.randn(70, 48, device=device).bfloat16()
+    b = operands(torch.bfloat16, device, trans_b=True)[1].requires_grad_()
+    upstream = torch.randn(140, 64, device=device).bfloat16()
+    sums = [torch.full(b.shape, 2.0, device=device) for _ in range(2)]
+    rt.grouped_gemm(rt.permute(x, order), b, order.offsets, True, main_grad=sums[0]).backward(upstream)
+    rt.grouped_gemm(x, b, order.offsets, True, main_grad=sums[1], index_a=order.tokens).backward(upstream)
+    assert b.grad is None and torch.equal(*sums)
+
+
+def test_what_an_index_may_not_be(device):
+    order = routed(device)
+    x, b = torch.randn(70, 48, device=device), torch.randn(5, 48, 64, device=device)
+    for error, options in (
+        (ValueError, {"index_a": order.tokens, "index_b": order.tokens}),
+        (ValueError, {"index_b": order.tokens}),
+        (TypeError, {"index_a": order.tokens.long()}),
+        (ValueError, {"index_a": order.rows}),
+        (ValueError, {"index_a": order.tokens, "places": order.rows[:5]}),
+        (TypeError, {"index_a": order.tokens, "places": order.rows.float()}),
+    ):
+        with pytest.raises(error, match="index|places"):
+            rt.grouped_gemm(x, b, order.offsets, **options)
+    with pytest.raises(ValueError, match="give places"):
+        rt.grouped_gemm(x.requires_grad_(), b, order.offsets, index_a=order.tokens)
+
+
 def test_main_grad_takes_the_gradient_of_the_stack(device):
     a, b = operands(torch.bfloat16, device, trans_b=True)
     b.requires_grad_()
@@ -109,7 +177,22 @@ def test_gradcheck_twice_and_tangents(on_cpu):
     def sums(a, x):
         return rt.grouped_gemm(a, x, offsets, trans_a=True)
 
-    for call, inputs in ((rows, (a, b)), (sums, (a, x))):
+    order = routed("cpu", tokens=5, experts=3)
+    few = torch.randn(5, 3, dtype=torch.double, requires_grad=True)
+    grads = torch.randn(10, 4, dtype=torch.double, requires_grad=True)
+    by = {"places": order.rows}
+
+    def found(few, b):
+        return rt.grouped_gemm(few, b, order.offsets, index_a=order.tokens, **by)
+
+    def found_sums(few, grads):
+        return rt.grouped_gemm(few, grads, order.offsets, trans_a=True, index_a=order.tokens, **by)
+
+    def found_second(grads, few):
+        return rt.grouped_gemm(grads, few, order.offsets, trans_a=True, index_b=order.tokens, **by)
+
+    gathered = ((found, (few, b)), (found_sums, (few, grads)), (found_second, (grads, few)))
+    for call, inputs in ((rows, (a, b)), (sums, (a, x)), *gathered):
         assert torch.autograd.gradcheck(call, inputs, check_forward_ad=True)
         assert torch.autograd.gradgradcheck(call, inputs)
 

@@ -25,7 +25,8 @@ class GroupedLinear(torch.nn.Module):
 
     ``weight`` is [num_experts, out_features, in_features]: ``weight[e]`` is that of a torch.nn.Linear. ``offsets`` [num_experts + 1] says on the device
     where the rows of each expert begin and where the last end (``expert_order``); rows of none are 0 in the result. Gradients are products of groups, too;
-    that of a weight with ``main_grad`` is added there. With ``recipe`` products are made of 8-bit floats, as ``fp8_grouped_linear`` takes it; in a block of
+    that of a weight with ``main_grad`` is added there. With ``order`` in place of offsets x are tokens, whose rows for each expert the products find by index:
+    no copy of them is made, or saved for backward (8-bit products are made of a copy). With ``recipe`` products are made of 8-bit floats, as ``fp8_grouped_linear`` takes it; in a block of
     ``autocast_fp8(enabled=False)`` they are not, and recipes of such blocks are for ``Linear`` and ``Fp8Linear``. In a block of
     ``quantized_weights`` the weight is quantised once a step.
     """
@@ -54,20 +55,30 @@ class GroupedLinear(torch.nn.Module):
         end = self.in_features**-0.5
         torch.nn.init.uniform_(self.weight, -end, end)
 
-    def forward(self, x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, offsets: torch.Tensor | ExpertOrder) -> torch.Tensor:
         if x.dim() != 2 or x.shape[1] != self.in_features:
-            raise ValueError(f"GroupedLinear: x has shape {tuple(x.shape)}; give rows sorted by experts, [rows, {self.in_features}]")
-        return self._times(x, offsets)
+            rows = "tokens, [tokens" if isinstance(offsets, ExpertOrder) else "rows sorted by experts, [rows"
+            raise ValueError(f"GroupedLinear: x has shape {tuple(x.shape)}; give {rows}, {self.in_features}]")
+        if not isinstance(offsets, ExpertOrder):
+            return self._times(x, offsets)
+        order = offsets
+        if self._coded():
+            return self._times(permute(x, order), order.offsets)
+        main_grad = _main_grad(self.weight)
+        return grouped_gemm(x, self.weight, order.offsets, True, main_grad=main_grad, index_a=order.tokens, places=order.rows)
+
+    def _coded(self) -> bool:
+        return self.recipe is not None and in_force(self.recipe) is not None
 
     def _times(self, x: torch.Tensor, offsets: torch.Tensor, factors: torch.Tensor | None = None) -> torch.Tensor:
         main_grad = _main_grad(self.weight)
-        if self.recipe is None or in_force(self.recipe) is None:
+        if self.recipe is None or not self._coded():
             return grouped_gemm(x, self.weight, offsets, True, main_grad=main_grad)
         return fp8_grouped_linear(x, factor(self, self.weight, self.recipe), offsets, self.recipe, main_grad=main_grad, factors=factors)
 
     def _codes_swiglu(self) -> bool:
         """Whether the layer may be given gate and up and their factors: if it saves codes for its gradient, and its call is ``forward`` alone."""
-        if self.recipe is None or in_force(self.recipe) is None or not (torch.is_grad_enabled() and self.weight.requires_grad):
+        if self.recipe is None or not self._coded() or not (torch.is_grad_enabled() and self.weight.requires_grad):
             return False
         hooks = (self._forward_pre_hooks, self._forward_hooks, self._backward_pre_hooks, self._backward_hooks)
         return type(self) is GroupedLinear and not any(hooks) and codes_swiglu(self.recipe)
@@ -99,7 +110,7 @@ class MoE(torch.nn.Module):
     shared           inner features of a gated layer that every token passes, 0: none (several shared experts are one of all their features)
     capacity_factor  an expert takes at most ceil(capacity_factor * tokens * top / num_experts) tokens, the first ones; None: all. Weights of the others
                      are not renormalised
-    recompute        sorted rows and activations are made again in backward in place of being saved
+    recompute        activations are made again in backward in place of being saved
     recipe           of ``gate_up`` and ``down``, as ``GroupedLinear`` takes it
     process_group    ranks that share the experts: each has num_experts / ranks of them, in the order of ranks, and all of the router. The reference path
                      of expert parallelism (docs/pytorch.md): the host waits for the sizes of the exchange, and losses are those of the rank's own tokens
@@ -221,7 +232,7 @@ class MoE(torch.nn.Module):
         return made
 
     def _gate_up(self, x: torch.Tensor, order: ExpertOrder) -> torch.Tensor:
-        made: torch.Tensor = self.gate_up(permute(x, order), order.offsets)
+        made: torch.Tensor = self.gate_up(x, order)
         return made
 
     def _down(self, both: torch.Tensor, factors: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:

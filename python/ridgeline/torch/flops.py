@@ -25,13 +25,25 @@ def _gemm_add(c: Shape, a: Shape, b: Shape, trans_a: bool = False, trans_b: bool
     return _product(a, b, trans_a, trans_b)
 
 
-def _grouped(a: Shape, b: Shape, offsets: Shape, trans_a: bool = False, trans_b: bool = False, *_: Any, **__: Any) -> int:
+def _grouped(
+    a: Shape,
+    b: Shape,
+    offsets: Shape,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    out_dtype: Any = None,
+    main_grad: Any = None,
+    index_a: Shape | None = None,
+    *_: Any,
+    **__: Any,
+) -> int:
     """As if every row had a group."""
-    return 2 * a[0] * a[1] * b[-2 if trans_b else -1]
+    rows = a[0] if index_a is None else index_a[0]
+    return 2 * rows * a[1] * b[-2 if trans_b else -1]
 
 
-def _grouped_add(c: Shape, a: Shape, b: Shape, offsets: Shape, **_: Any) -> int:
-    return 2 * a[0] * a[1] * b[1]
+def _grouped_add(c: Shape, a: Shape, b: Shape, offsets: Shape, index_a: Shape | None = None, *_: Any, **__: Any) -> int:
+    return 2 * (a[0] if index_a is None else index_a[0]) * a[1] * b[1]
 
 
 def _grouped_fp8(a: Shape, b: Shape, *_: Any, **__: Any) -> int:

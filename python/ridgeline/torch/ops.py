@@ -78,17 +78,25 @@ def grouped_gemm(
     *,
     trans_a: bool = False,
     main_grad: torch.Tensor | None = None,
+    index_a: torch.Tensor | None = None,
+    index_b: torch.Tensor | None = None,
+    places: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Rows of a times the matrix of their group (the expert of a mixture), with sums in float32. Groups are read on the device.
 
-    a          [rows, k]
+    a          [rows, k]; with index_a the tokens that the groups share, [tokens, k]
     b          [groups, k, n], or [groups, n, k] with trans_b; the same dtype of float32, bfloat16, float16 (float64: on the CPU)
     offsets    [groups + 1], int32 or int64: rows offsets[g] to offsets[g + 1] are those of group g; the others are 0 in the result
     out_dtype  the inputs' (default) or torch.float32
     trans_a    sums over the rows of each group instead, a[rows of g].T @ b[rows of g]: a [rows, m], b [rows, n], [groups, m, n]
     main_grad  of b's shape, float32: backward adds b's gradient here and returns none for b
+    index_a    [rows] or [rows, 1], int32: row r of the groups is a[index_a[r]], of zeros where that is negative (``ExpertOrder.tokens``); no copy of the
+               rows is made or saved
+    index_b    the same for b, with trans_a
+    places     [rows of what is gathered, m]: the rows of the groups that name each of its rows, in the order in which its gradient adds them up; negative:
+               none (``ExpertOrder.rows``). Needed where that has a gradient
     """
-    return _grouped_gemm(a, b, offsets, trans_a, trans_b, out_dtype, main_grad)
+    return _grouped_gemm(a, b, offsets, trans_a, trans_b, out_dtype, main_grad, index_a, index_b, places)
 
 
 def symmetric_product(

@@ -121,12 +121,18 @@ def _grouped(*args: Any) -> Any:
     rule.letters[:3] = ["rm", "rn", "o"] if trans_a else ["rk", "gnk" if trans_b else "gkn", "o"]
     if _get(args, 6) is not None:
         rule.letters[6] = rule.letters[1]
+    for at in range(7, 10):  # of index_a, index_b and places rows stay together, too
+        if _get(args, at) is not None:
+            rule.letters[at] = "op"[: len(args[at].shape)]
     return rule.ways("mn", "") if trans_a else rule.ways("nk", "k")
 
 
 def _grouped_add(*args: Any) -> Any:
     rule = _Rule(len(args), [])
     rule.letters[:4] = ["gmn", "rm", "rn", "o"]
+    for at in range(4, 6):  # index_a, index_b
+        if _get(args, at) is not None:
+            rule.letters[at] = "op"[: len(args[at].shape)]
     return rule.ways("mn", "")
 
 

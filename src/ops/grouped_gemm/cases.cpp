@@ -10,7 +10,7 @@ namespace {
 using Size = std::array<std::int64_t, 4>;  // rows, groups, depth, n
 
 record::Case make_case(const Size& size, std::string_view layout, std::string_view more) {
-  const char* const depth = layout == "tn" ? "m" : "k";
+  const char* const depth = layout.starts_with("tn") ? "m" : "k";
   return built_in_case(fmt::format("grouped_gemm rows={} groups={} {}={} n={} layout={} {}", size[0], size[1], depth,
                                    size[2], size[3], layout, more));
 }
@@ -31,6 +31,20 @@ std::vector<record::Case> check_cases() {
   for (const char* more : {"dtype=f32", "dtype=bf16", "dtype=bf16 out=f32", "dtype=f16 offsets=i64"}) {
     cases.push_back(make_case({190, 5, 72, 88}, "tn", fmt::format("{} accumulate=1", more)));
     cases.push_back(make_case({0, 3, 8, 16}, "tn", fmt::format("{} accumulate=1", more)));
+  }
+  // Fewer sources than rows and more, one alone, and groups that end within a stage.
+  const Size gathered[] = {{210, 6, 80, 72}, {130, 3, 200, 264}, {300, 4, 33, 65}, {1, 2, 16, 16}};
+  for (const char* form : {"nn gather=a", "nt gather=a", "tn gather=a", "tn gather=b"}) {
+    for (const char* dtype : {"f32", "bf16", "f16"}) {
+      for (const Size& size : gathered) {
+        for (const char* sources : {"1", "50", "700"}) {
+          cases.push_back(make_case(size, form, fmt::format("dtype={} sources={}", dtype, sources)));
+        }
+      }
+    }
+  }
+  for (const char* more : {"gather=a", "gather=b", "gather=b sources=40 offsets=i64"}) {
+    cases.push_back(make_case({190, 5, 72, 88}, "tn", fmt::format("dtype=bf16 out=f32 accumulate=1 {}", more)));
   }
   return cases;
 }

@@ -2,7 +2,7 @@
 
 namespace ridge::ops::grouped_gemm {
 
-// Of offsets that leave no row out.
+// Of offsets that leave no row out. A gathered operand is read once, with its index.
 record::Cost cost(const Problem& problem) {
   const Shape s = shape_of(problem);
   const auto rows = static_cast<double>(s.rows), groups = static_cast<double>(s.groups), n = static_cast<double>(s.n);
@@ -11,9 +11,11 @@ record::Cost cost(const Problem& problem) {
   const double offsets = (groups + 1) * size_bits(s.offsets) / 8.0, stack = groups * depth * n;
   record::Cost cost;
   cost.flop = 2 * rows * depth * n;
-  cost.bytes = s.along_sums ? rows * (depth + n) * in + stack * out * (s.accumulate ? 2 : 1)
-                            : (rows * depth + stack) * in + rows * n * out;
-  cost.bytes += offsets;
+  const auto sources = static_cast<double>(s.sources);
+  const double rows_a = s.gather == kOfA ? sources : rows, rows_b = s.gather == kOfB ? sources : rows;
+  cost.bytes = s.along_sums ? (rows_a * depth + rows_b * n) * in + stack * out * (s.accumulate ? 2 : 1)
+                            : (rows_a * depth + stack) * in + rows * n * out;
+  cost.bytes += offsets + (s.gather == kNone ? 0 : rows * 4);
   return cost;
 }
 

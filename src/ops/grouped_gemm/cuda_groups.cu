@@ -8,6 +8,11 @@
 // end within a stage: a warp beside the producer clears the rows behind it, another group's, before the stage is handed
 // to the consumers. Groups with more rows are walked first there, so that the last tiles are short ones.
 //
+// With `gather` the rows of one operand are found by an index: the four warps beside the consumers copy them, and what
+// is the copy engine's part is the other operand (device/cuda/kernel/gathered_rows.cuh). Or, with RIDGE_COPIES, a
+// launch before copies all rows to a workspace, from which the product is as any other: faster where many tiles read
+// each row, and along sums, where every stage has rows of its own.
+//
 // Wins from a few hundred rows a group up, and with any skew. Groups of fewer rows than a tile waste what is left of
 // it. Refuses f32, and operands whose rows do not start on 16 bytes.
 
@@ -16,7 +21,8 @@
 op = "grouped_gemm"
 # At entry 65536 registers are shared by 384 threads; setmaxnreg then moves them to the consumers.
 max_registers = 168
-sass = [{ opcode = "HGMMA" }, { opcode = "UTMALDG" }, { opcode = "UTMASTG", when = "accumulate == 0" }, { opcode = "UTMAREDG", when = "accumulate" }]
+# Of every kernel of a build, so not where one copies rows.
+sass = [{ opcode = "HGMMA", when = "RIDGE_COPIES == 0" }, { opcode = "UTMALDG", when = "RIDGE_COPIES == 0" }, { opcode = "UTMASTG", when = "accumulate == 0 && RIDGE_COPIES == 0" }, { opcode = "UTMAREDG", when = "accumulate && RIDGE_COPIES == 0" }, { opcode = "LDGSTS", when = "gather && RIDGE_COPIES == 0" }]
 [define]
 RIDGE_TYPE_A = { value = "dtype - 1", names = ["kBf16", "kF16"] }
 RIDGE_TYPE_B = { value = "dtype - 1", names = ["kBf16", "kF16"] }
@@ -26,6 +32,7 @@ RIDGE_MAJOR_B = { value = "layout != 1", names = ["kK", "kMn"] }
 RIDGE_STORE = { value = "accumulate", names = ["kOverwrite", "kAdd"] }
 RIDGE_ALONG_SUMS = { value = "layout == 2" }
 RIDGE_WIDE_OFFSETS = { value = "offsets" }
+RIDGE_GATHER = { value = "gather" }
 [configs]
 coop_128x256_m2 = { RIDGE_BLOCK_N = 256, RIDGE_CLUSTER_M = 2, RIDGE_SLAB_BUFFERS = 2 }
 coop_128x256 = { RIDGE_BLOCK_N = 256, RIDGE_SLAB_BUFFERS = 1 }
@@ -36,6 +43,8 @@ pp_128x128 = { RIDGE_STAGES = 6, RIDGE_PINGPONG = 1 }
 pp_128x128_n2 = { RIDGE_STAGES = 6, RIDGE_PINGPONG = 1, RIDGE_CLUSTER_N = 2 }
 pp_64x256 = { RIDGE_BLOCK_M = 64, RIDGE_BLOCK_N = 256, RIDGE_STAGES = 5, RIDGE_PINGPONG = 1 }
 pp_64x128 = { RIDGE_BLOCK_M = 64, RIDGE_STAGES = 8, RIDGE_PINGPONG = 1, RIDGE_SLAB_BUFFERS = 2 }
+copied_128x256_m2 = { RIDGE_BLOCK_N = 256, RIDGE_CLUSTER_M = 2, RIDGE_SLAB_BUFFERS = 2, RIDGE_COPIES = 1 }
+copied_128x192 = { RIDGE_BLOCK_N = 192, RIDGE_STAGES = 5, RIDGE_PINGPONG = 1, RIDGE_COPIES = 1 }
 block_n256_slab_buffers2 = { RIDGE_BLOCK_N = 256, RIDGE_SLAB_BUFFERS = 2, promoted = "grouped_gemm_cuda_nvidia-h100-80gb-hbm3_20261128, 1.16x" }
 [variants]
 nt_bf16 = { case = "grouped_gemm rows=8192 groups=8 n=14336 k=4096 layout=nt", every = true }
@@ -43,6 +52,11 @@ nn_bf16 = { case = "grouped_gemm rows=8192 groups=8 n=4096 k=14336 layout=nn", e
 tn_bf16 = { case = "grouped_gemm rows=8192 groups=8 n=4096 m=14336 layout=tn", every = true }
 tn_bf16_f32add = { case = "grouped_gemm rows=8192 groups=8 n=4096 m=14336 layout=tn out=f32 accumulate=1", every = true }
 nt_f16_f32 = { case = "grouped_gemm rows=8192 groups=8 n=14336 k=4096 layout=nt dtype=f16 out=f32 offsets=i64" }
+nt_bf16_gather = { case = "grouped_gemm rows=16384 groups=8 n=14336 k=4096 layout=nt gather=a sources=8192", every = true }
+nn_bf16_gather = { case = "grouped_gemm rows=16384 groups=8 n=4096 k=14336 layout=nn gather=a sources=8192" }
+tn_bf16_gather = { case = "grouped_gemm rows=16384 groups=8 n=4096 m=14336 layout=tn gather=b sources=8192", every = true }
+tn_bf16_f32add_gather = { case = "grouped_gemm rows=16384 groups=8 n=4096 m=14336 layout=tn out=f32 accumulate=1 gather=b sources=8192" }
+tn_f16_gather_a = { case = "grouped_gemm rows=16384 groups=8 n=4096 m=14336 layout=tn dtype=f16 gather=a sources=8192" }
 tn_f16_f32 = { case = "grouped_gemm rows=8192 groups=8 n=4096 m=14336 layout=tn dtype=f16 out=f32" }
 */
 /* ridge-launch
@@ -74,13 +88,36 @@ expression = "(along_sums ? groups * tile_rows : tile_rows + min(groups, rows)) 
 [[value]]
 name = "shared_bytes"
 expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 24) + RIDGE_SLAB_BUFFERS * 16384 + (groups + 1) * 8"
+# Elements of a row that is found by index.
+[[value]]
+name = "gathered"
+expression = "gather == 2 ? n : along_sums ? m : k"
 [[value]]
 name = "accumulators"
 expression = "(RIDGE_PINGPONG ? RIDGE_BLOCK_M : RIDGE_BLOCK_M / 2) / 64 * RIDGE_BLOCK_N / 2"
 
+[[struct]]
+name = "rows_by_index"
+members = [{ operand = "index", when = "gather" }, { operand = "a" }, { operand = "b" }, { i64 = "gather == 2 ? b_stride0 : a_stride0" }, { u32 = "sources" }, { u32 = "gathered" }]
+
 [[needs]]
 expression = "dtype > 0"
 reason = "the matrix unit has no fp32"
+[[needs]]
+expression = "RIDGE_COPIES == 0 || gather > 0"
+reason = "no rows are found by index that could be copied first"
+[[needs]]
+expression = "gather == 0 || sources > 0"
+reason = "there is no row to gather"
+[[needs]]
+expression = "gather != 1 || RIDGE_COPIES || RIDGE_CLUSTER_N == 1"
+reason = "rows of A that are found by index are not shared by blocks of a cluster"
+[[needs]]
+expression = "gather == 0 || along_sums || RIDGE_COPIES || RIDGE_BLOCK_M <= 128"
+reason = "a thread that copies rows of a tile holds the places of eight"
+[[needs]]
+expression = "gather != 2 || RIDGE_COPIES || RIDGE_CLUSTER_M == 1"
+reason = "rows of B that are found by index are not shared by blocks of a cluster"
 [[needs]]
 expression = "rows > 0 && n > 0 && (along_sums ? m : k) > 0"
 reason = "an empty product needs no matrix unit"
@@ -97,7 +134,7 @@ reason = "only an fp32 C is added to"
 expression = "groups <= 2048"
 reason = "the offsets of a call lie in shared memory beside the stages"
 [[needs]]
-expression = "max(rows, n, m, k) <= 2147483135"
+expression = "max(rows, n, m, k, sources) <= 2147483135"
 reason = "sides are counted in 32 bits"
 [[needs]]
 expression = "shared_bytes <= 232448"
@@ -112,17 +149,21 @@ reason = "tiles of a B with N contiguous are columns of 64"
 expression = "accumulate == 0 || RIDGE_BLOCK_N % (128 / c_bytes) == 0"
 reason = "the last slab of a row may overlap the one before it, but not when it is added"
 
+[[workspace]]
+name = "copied_rows"
+bytes = "RIDGE_COPIES ? rows * round_up(gathered, 8) * 2 : 0"
+
 [[tensor_map]]
 name = "map_a"
 operand = "a"
-sizes = ["along_sums ? m : k", "rows"]
+sizes = ["along_sums ? m : k", "gather == 1 ? sources : rows"]
 strides = ["a_stride0 * a_bytes"]
 box = [64, "along_sums ? (RIDGE_BLOCK_M / 64 % RIDGE_CLUSTER_N == 0 ? 64 : 64 / RIDGE_CLUSTER_N) : RIDGE_BLOCK_M / RIDGE_CLUSTER_N"]
 l2_promotion = "a_stride0 * a_bytes % 128 == 0 ? 256 : 128"
 [[tensor_map]]
 name = "map_b"
 operand = "b"
-sizes = ["layout == 1 ? k : n", "along_sums ? rows : layout == 1 ? n : k", "along_sums ? 1 : groups", 1]
+sizes = ["layout == 1 ? k : n", "gather == 2 ? sources : along_sums ? rows : layout == 1 ? n : k", "along_sums ? 1 : groups", 1]
 strides = ["row_b * b_bytes", "along_sums ? 16 : b_stride0 * b_bytes", 16]
 box = [64, "layout == 1 ? RIDGE_BLOCK_N / RIDGE_CLUSTER_M : RIDGE_BLOCK_N / 64 % RIDGE_CLUSTER_M == 0 ? 64 : 64 / RIDGE_CLUSTER_M", 1, 1]
 l2_promotion = "row_b * b_bytes % 128 == 0 ? 256 : 128"
@@ -134,6 +175,32 @@ strides = ["row_c * c_bytes", "along_sums ? c_stride0 * c_bytes : 16", 16]
 box = ["128 / c_bytes", 16, 1, 1]
 l2_promotion = "row_c * c_bytes % 128 == 0 ? 256 : 128"
 
+# As map_a and map_b, over the rows that were copied.
+[[tensor_map]]
+name = "map_copied_a"
+workspace = "copied_rows"
+dtype = "bf16"
+when = "RIDGE_COPIES && gather == 1"
+sizes = ["gathered", "rows"]
+strides = ["round_up(gathered, 8) * 2"]
+box = [64, "along_sums ? (RIDGE_BLOCK_M / 64 % RIDGE_CLUSTER_N == 0 ? 64 : 64 / RIDGE_CLUSTER_N) : RIDGE_BLOCK_M / RIDGE_CLUSTER_N"]
+[[tensor_map]]
+name = "map_copied_b"
+workspace = "copied_rows"
+dtype = "bf16"
+when = "RIDGE_COPIES && gather == 2"
+sizes = ["gathered", "rows", 1, 1]
+strides = ["round_up(gathered, 8) * 2", 16, 16]
+box = [64, "RIDGE_BLOCK_N / 64 % RIDGE_CLUSTER_M == 0 ? 64 : 64 / RIDGE_CLUSTER_M", 1, 1]
+
+[[kernel]]
+symbol = "ridge_copy_rows"
+grid = ["min(ceil_div(rows, 8), 8 * sm_count)"]
+block = [256]
+when = "RIDGE_COPIES"
+args = [
+  { struct = "rows_by_index" }, { workspace = "copied_rows" }, { u32 = "rows" }, { u32 = "gather" },
+]
 [[kernel]]
 symbol = "ridge_grouped_gemm"
 grid = ["min(most_tiles, max(floor_div(sm_count, cluster_blocks), 1)) * cluster_blocks"]
@@ -147,6 +214,7 @@ args = [
   { i64 = "along_sums ? c_stride0 : 0" },
   { struct = [{ u32 = "tile_rows" }, { u32 = "tile_cols" }, { u32 = "min(RIDGE_GROUP, tile_rows)" }, { u32 = "0" }] },
   { u32 = "ceil_div(k, 64)" },
+  { struct = "rows_by_index" }, { tensor_map = "map_copied_a" }, { tensor_map = "map_copied_b" },
 ]
 */
 /* ridge-tunables
@@ -212,6 +280,15 @@ title = "tiles side by side along M in the order in which the tiles of a group a
 effect = "tiles in flight form a compact rectangle, which reads less through L2"
 model = "walk"
 [[tunable]]
+name = "RIDGE_COPIES"
+values = [0, 1]
+default = 0
+kind = "structure"
+category = "pipeline"
+title = "rows that are found by index are copied first"
+effect = "the copy engine brings all of a stage, for a launch and a copy more"
+group = "tile"
+[[tunable]]
 name = "RIDGE_SLAB_BUFFERS"
 values = [1, 2]
 default = 1
@@ -228,6 +305,7 @@ reason = "two warpgroups share the rows of a tile, 64 each or more"
 */
 // clang-format on
 
+#include "../../device/cuda/kernel/gathered_rows.cuh"
 #include "../../device/cuda/kernel/main_loop.cuh"
 #include "../../device/cuda/kernel/shared_stage.cuh"
 #include "../matmul/grouped_tiles.cuh"
@@ -238,6 +316,9 @@ namespace {
 struct Config : GemmBuild {
   static constexpr bool kAlongSums = RIDGE_ALONG_SUMS != 0, kWideOffsets = RIDGE_WIDE_OFFSETS != 0;
   static constexpr u32 kGroupAlign = 1;
+  // Whose rows are found by index: in the load, or by the launch that copies them.
+  static constexpr bool kCopies = RIDGE_COPIES != 0, kOfA = RIDGE_GATHER == 1, kOfB = RIDGE_GATHER == 2;
+  static constexpr bool kGatherA = kOfA && !kCopies, kGatherB = kOfB && !kCopies, kGathers = kGatherA || kGatherB;
   static constexpr u32 kBlockM = RIDGE_BLOCK_M, kBlockN = RIDGE_BLOCK_N, kStages = RIDGE_STAGES;
   static constexpr u32 kClusterM = RIDGE_CLUSTER_M, kClusterN = RIDGE_CLUSTER_N, kClusterBlocks = kClusterM * kClusterN;
   static constexpr bool kMulticast = kClusterBlocks > 1, kPingpong = RIDGE_PINGPONG != 0;
@@ -248,15 +329,21 @@ struct Config : GemmBuild {
   // One stage is one swizzle row of K: 64 elements.
   static constexpr u32 kBlockK = kRowBytes / kTypeBytes<kTypeA>;
   static constexpr u32 kStageBytesA = kBlockM * kRowBytes, kStageBytesB = kBlockN * kRowBytes;
-  static constexpr u32 kStageBytes = kStageBytesA + kStageBytesB;
+  // What the copy engine brings of a stage.
+  static constexpr u32 kStageBytes = (kGatherA ? 0 : kStageBytesA) + (kGatherB ? 0 : kStageBytesB);
   static constexpr u32 kRowsPerWarpgroup = kPingpong ? kBlockM : kBlockM / kConsumers;
   static constexpr u32 kSubtiles = kRowsPerWarpgroup / 64;
   static constexpr u32 kWarpsPerTile = kPingpong ? 4 : 4 * kConsumers;
   static constexpr bool kSplitColumnsA = kBlockM / 64 % kClusterN == 0, kSplitColumnsB = kBlockN / 64 % kClusterM == 0;
 
+  // Threads that copy rows hold where those are.
+  static constexpr int kRegistersBeside = kGathers ? 56 : 40, kRegistersConsumer = kGathers ? 224 : 232;
+
   static_assert(!kEightBit && !kFinishes, "16-bit operands, and sums alone");
   static_assert(kRowsPerWarpgroup % 64 == 0, "wgmma computes 64 rows at a time");
   static_assert(kMajorB == Major::kK || kBlockN % 64 == 0, "MN-major tiles are columns of 64 elements");
+  static_assert(!kGatherA || kClusterN == 1, "blocks of a cluster share what the copy engine brings");
+  static_assert(!kGatherB || (kClusterM == 1 && kAlongSums), "along rows B is a stack of matrices");
   static_assert((kBlockM / kClusterN) % 8 == 0 && (kBlockN / kClusterM) % 8 == 0, "parts must be whole swizzle atoms");
 };
 
@@ -280,8 +367,8 @@ __device__ __forceinline__ u32 depth_left(const GroupTile& tile, u32 step) {
   return min(tile.rows - step * Config::kBlockK, Config::kBlockK);
 }
 
-// Zeros in the rows of K from `first` on of a stage, in both operands: they are another group's, which may hold NaN. By
-// one warp.
+// Zeros in the rows of K from `first` on of a stage, in what the copy engine brought: they are another group's, which
+// may hold NaN. By one warp.
 __device__ __forceinline__ void clear_depth(u32 stage_a, u32 stage_b, u32 first, u32 lane) {
   constexpr u32 kColumnBytes = Config::kBlockK * kRowBytes;
   const auto clear = [&](u32 base) {
@@ -289,21 +376,163 @@ __device__ __forceinline__ void clear_depth(u32 stage_a, u32 stage_b, u32 first,
       asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(base + at), "r"(0) : "memory");
     }
   };
-  for (u32 column = 0; column < Config::kBlockM / 64; ++column) clear(stage_a + column * kColumnBytes);
-  for (u32 column = 0; column < Config::kBlockN / 64; ++column) clear(stage_b + column * kColumnBytes);
+  for (u32 column = 0; !Config::kGatherA && column < Config::kBlockM / 64; ++column) {
+    clear(stage_a + column * kColumnBytes);
+  }
+  for (u32 column = 0; !Config::kGatherB && column < Config::kBlockN / 64; ++column) {
+    clear(stage_b + column * kColumnBytes);
+  }
+}
+
+struct Feeder {
+  Ring<Config::kStages> ring;
+  u32 base;  // of shared memory
+  u32 k_blocks;
+  BlockPlace place;
+
+  __device__ __forceinline__ u32 stage_a(u32 stage) const {
+    return base + SharedLayout::kA + stage * Config::kStageBytesA;
+  }
+  __device__ __forceinline__ u32 stage_b(u32 stage) const {
+    return base + SharedLayout::kB + stage * Config::kStageBytesB;
+  }
+  // The barrier of the bytes of a stage. One that is cut off goes to a warp that clears it first.
+  __device__ __forceinline__ u32 loaded(u32 stage, bool whole) const {
+    return whole ? ring.full(stage) : base + SharedLayout::kLoaded + stage * kBarrierBytes;
+  }
+  // The first row and column of C of the block's part of a tile.
+  __device__ __forceinline__ i32 first_m(const GroupTile& tile) const {
+    return static_cast<i32>((tile.at.row * Config::kClusterM + place.in_m) * Config::kBlockM);
+  }
+  __device__ __forceinline__ i32 first_n(const GroupTile& tile) const {
+    return static_cast<i32>((tile.at.col * Config::kClusterN + place.in_n) * Config::kBlockN);
+  }
+
+  // By one thread: what the copy engine brings of a stage, which must be free.
+  __device__ __forceinline__ void load(const TensorMap& map_a, const TensorMap& map_b, const GroupTile& tile, u32 step,
+                                       u32 stage, u32 loaded) const {
+    using C = Config;
+    const i32 first = static_cast<i32>(tile.begin),
+              k = static_cast<i32>(step * C::kBlockK) + (C::kAlongSums ? first : 0);
+    const i32 m = first_m(tile);
+    barrier_arrive_expect_bytes(loaded, C::kStageBytes);
+    if constexpr (!C::kGatherA) {
+      load_part<C, C::kMajorA, C::kBlockM, C::kClusterN, C::kSplitColumnsA>(
+          k, C::kAlongSums ? m : first + m, place.in_n, [&](u32 offset, i32 x, i32 y) {
+            if constexpr (C::kClusterN == 1) {
+              load_box(stage_a(stage) + offset, map_a, loaded, x, y);
+            } else {
+              load_box_multicast(stage_a(stage) + offset, map_a, loaded, x, y, place.share_a_mask);
+            }
+          });
+    }
+    if constexpr (!C::kGatherB) {
+      load_part<C, C::kMajorB, C::kBlockN, C::kClusterM, C::kSplitColumnsB>(
+          k, first_n(tile), place.in_m, [&](u32 offset, i32 x, i32 y) {
+            load_of_stack<C::kClusterM>(stage_b(stage) + offset, map_b, loaded, x, y,
+                                        C::kAlongSums ? 0 : static_cast<i32>(tile.group), place.share_b_mask);
+          });
+    }
+  }
+
+  // By a warp along sums: clears the rest of a stage that is cut off, once it has arrived, and hands it over.
+  __device__ __forceinline__ void clear(u32 stage, u32 left, u32& parities, u32 lane) const {
+    barrier_wait(loaded(stage, false), parities >> stage & 1u);
+    parities ^= 1u << stage;
+    clear_depth(stage_a(stage), stage_b(stage), left, lane);
+    fence_proxy_async_shared();  // the matrix unit reads what was written here
+    __syncwarp();
+    if (lane == 0) barrier_arrive(ring.full(stage));
+  }
+};
+
+// Four warps that copy the rows of one operand; one thread of them has the copy engine bring the other. Along sums the
+// rows of K behind the end of a group are zeros in the one, and the first warp clears them in the other.
+__device__ __forceinline__ void feed_by_index(const Feeder& feeder, GroupWalk<Config>& walk, const TensorMap& map_a,
+                                              const TensorMap& map_b, const GatherView& view) {
+  using C = Config;
+  constexpr u32 kColumns = (C::kGatherA ? C::kBlockM : C::kBlockN) / 64;  // along sums
+  constexpr u32 kRows = C::kAlongSums ? C::kBlockK : C::kBlockM;          // of the tile
+  const u32 thread = threadIdx.x - C::kConsumers * kWarpgroupThreads, lane = thread % kWarpThreads;
+  const bool first_warp = warp_uniform(thread / kWarpThreads) == 0;
+  GatheredRows<kRows / kGatherRows> rows{view, static_cast<const u8*>(C::kGatherA ? view.a : view.b), thread};
+  CopiedStages<C::kStages> copied{feeder.ring, lane};
+  RingPosition<C::kStages> position;
+  u32 parities = 0;  // of the barriers of stages that were cut off, a bit for each
+  for (; walk.more(); walk.next()) {
+    const GroupTile tile = walk.at();
+    const u32 steps = steps_of(tile, feeder.k_blocks), end = tile.begin + tile.rows;
+    // Rows are those of the tile along rows, and of a step of K along sums, where their numbers are read a step ahead.
+    rows.read(tile.begin + (C::kAlongSums ? 0 : static_cast<u32>(feeder.first_m(tile))), end);
+    const u32 column = C::kAlongSums ? static_cast<u32>(C::kGatherA ? feeder.first_m(tile) : feeder.first_n(tile)) : 0;
+    if constexpr (!C::kAlongSums) rows.locate(column);
+    for (u32 step = 0; step < steps; ++step) {
+      const u32 stage = position.stage, to = C::kGatherA ? feeder.stage_a(stage) : feeder.stage_b(stage);
+      const bool whole = !C::kAlongSums || depth_left(tile, step) == C::kBlockK;
+      barrier_wait(feeder.ring.empty(stage), position.parity ^ 1u);
+      if (first_warp && elect_one()) feeder.load(map_a, map_b, tile, step, stage, feeder.loaded(stage, whole));
+      __syncwarp();
+      if constexpr (C::kAlongSums) {
+        rows.locate(column);
+        rows.read(tile.begin + (step + 1) * C::kBlockK, end);
+#pragma unroll
+        for (u32 i = 0; i < kColumns; ++i) {
+          rows.copy(to + i * C::kBlockK * kRowBytes, i * kRowBytes, rows.bytes_from(column + i * 64));
+        }
+      } else {
+        rows.copy(to, step * kRowBytes, rows.bytes_from(step * C::kBlockK));
+      }
+      copied.next();
+      if (!whole && first_warp) feeder.clear(stage, depth_left(tile, step), parities, lane);
+      position.advance();
+    }
+  }
+  copied.finish();
 }
 
 }  // namespace
 }  // namespace ridge::cuda
+
+#if RIDGE_COPIES
+// Rows of A, or with `gather` 2 of B, as the index has them, behind each other; a warp for each. What a row has beyond
+// `view.width` is not written: the product does not read it.
+extern "C" __global__ void __launch_bounds__(256)
+    ridge_copy_rows(const ridge::cuda::GatherView view, ridge::cuda::u16* const copied, const ridge::cuda::u32 rows,
+                    const ridge::cuda::u32 gather) {
+  using namespace ridge::cuda;
+  const u16* const source = static_cast<const u16*>(gather == 2 ? view.b : view.a);
+  const u32 lane = threadIdx.x % kWarpThreads, warps = blockDim.x / kWarpThreads, chunks = (view.width + 7) / 8;
+  for (u32 row = blockIdx.x * warps + threadIdx.x / kWarpThreads; row < rows; row += gridDim.x * warps) {
+    const u32 number = static_cast<u32>(__ldg(view.index + row));
+    const bool known = number < view.sources;
+    const u16* const from = source + (known ? number * view.row_stride : 0);
+    u16* const to = copied + static_cast<i64>(row) * chunks * 8;
+#pragma unroll 4
+    for (u32 chunk = lane; chunk < chunks; chunk += kWarpThreads) {
+      if (chunk * 8 + 8 <= view.width) {
+        const uint4 zeros = make_uint4(0, 0, 0, 0);
+        reinterpret_cast<uint4*>(to)[chunk] = known ? __ldg(reinterpret_cast<const uint4*>(from) + chunk) : zeros;
+      } else {
+        for (u32 i = chunk * 8; i < view.width; ++i) to[i] = known ? from[i] : u16{0};
+      }
+    }
+  }
+}
+#endif
 
 extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     ridge_grouped_gemm(const __grid_constant__ ridge::cuda::TensorMap map_a,
                        const __grid_constant__ ridge::cuda::TensorMap map_b,
                        const __grid_constant__ ridge::cuda::TensorMap map_c, const ridge::cuda::GroupView groups,
                        const ridge::cuda::OutputView output, const ridge::cuda::i64 matrix_stride,
-                       const ridge::cuda::TileGrid tiles, const ridge::cuda::u32 k_blocks) {
+                       const ridge::cuda::TileGrid tiles, const ridge::cuda::u32 k_blocks,
+                       const ridge::cuda::GatherView gather,
+                       const __grid_constant__ ridge::cuda::TensorMap map_copied_a,
+                       const __grid_constant__ ridge::cuda::TensorMap map_copied_b) {
   using namespace ridge::cuda;
   using C = Config;
+  const TensorMap& from_a = C::kCopies && C::kOfA ? map_copied_a : map_a;
+  const TensorMap& from_b = C::kCopies && C::kOfB ? map_copied_b : map_b;
   extern __shared__ __align__(1024) u8 shared[];
   const u32 base = shared_address(shared);
   const Ring<C::kStages> ring{base + SharedLayout::kBarriers};
@@ -318,13 +547,13 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
   const BlockPlace place = place_in_cluster<C>();
 
   if (warp == 0 && elect_one()) {
-    prefetch_tensor_map(map_a);
-    prefetch_tensor_map(map_b);
+    prefetch_tensor_map(from_a);
+    prefetch_tensor_map(from_b);
     prefetch_tensor_map(map_c);
     for (u32 stage = 0; stage < C::kStages; ++stage) {
       barrier_init(base + SharedLayout::kLoaded + stage * kBarrierBytes, 1);
     }
-    ring.init(C::kWarpsPerTile * (C::kClusterM + C::kClusterN - 1));
+    ring.init(C::kWarpsPerTile * (C::kClusterM + C::kClusterN - 1), C::kGathers ? 1 + kGatherWarps : 1);
   }
   // Barriers must exist in every block of the cluster before the first multicast or remote arrival can reach them.
   if constexpr (C::kMulticast) {
@@ -335,43 +564,26 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
   read_groups<C>(groups, table, tiles.cols);
   GroupWalk<C> walk = group_walk<C>(table, tiles, groups);
 
+  const Feeder feeder{ring, base, k_blocks, place};
   if (warpgroup == C::kConsumers) {
     // ---- Beside the consumers: a thread that feeds the ring, a warp that clears the ends of groups, and two for the
-    // rows of C that have no product
-    decrease_registers<40>();
+    // rows of C that have no product; or all four warps for rows that are found by index
+    decrease_registers<C::kRegistersBeside>();
     const u32 role = warp - C::kConsumers * 4;
-    if (role == 0) {
+    if constexpr (C::kGathers) {
+      feed_by_index(feeder, walk, from_a, from_b, gather);
+      if (role == 0 && elect_one()) let_next_grid_start();
+      clear_rest<C>(groups, table, output, matrix_stride, threadIdx.x % kGatherThreads, kGatherThreads);
+    } else if (role == 0) {
       if (elect_one()) {
         RingPosition<C::kStages> position;
         for (; walk.more(); walk.next()) {
           const GroupTile tile = walk.at();
-          const i32 m = static_cast<i32>((tile.at.row * C::kClusterM + place.in_m) * C::kBlockM);
-          const i32 n = static_cast<i32>((tile.at.col * C::kClusterN + place.in_n) * C::kBlockN);
-          const i32 first = static_cast<i32>(tile.begin);
           const u32 steps = steps_of(tile, k_blocks);
           for (u32 step = 0; step < steps; ++step) {
-            // A stage that is cut off goes to the warp that clears it.
             const bool whole = !C::kAlongSums || depth_left(tile, step) == C::kBlockK;
-            const u32 loaded =
-                whole ? ring.full(position.stage) : base + SharedLayout::kLoaded + position.stage * kBarrierBytes;
             barrier_wait(ring.empty(position.stage), position.parity ^ 1u);
-            barrier_arrive_expect_bytes(loaded, C::kStageBytes);
-            const i32 k = static_cast<i32>(step * C::kBlockK) + (C::kAlongSums ? first : 0);
-            const u32 stage_a = base + SharedLayout::kA + position.stage * C::kStageBytesA;
-            const u32 stage_b = base + SharedLayout::kB + position.stage * C::kStageBytesB;
-            load_part<C, C::kMajorA, C::kBlockM, C::kClusterN, C::kSplitColumnsA>(
-                k, C::kAlongSums ? m : first + m, place.in_n, [&](u32 offset, i32 x, i32 y) {
-                  if constexpr (C::kClusterN == 1) {
-                    load_box(stage_a + offset, map_a, loaded, x, y);
-                  } else {
-                    load_box_multicast(stage_a + offset, map_a, loaded, x, y, place.share_a_mask);
-                  }
-                });
-            load_part<C, C::kMajorB, C::kBlockN, C::kClusterM, C::kSplitColumnsB>(
-                k, n, place.in_m, [&](u32 offset, i32 x, i32 y) {
-                  load_of_stack<C::kClusterM>(stage_b + offset, map_b, loaded, x, y,
-                                              C::kAlongSums ? 0 : static_cast<i32>(tile.group), place.share_b_mask);
-                });
+            feeder.load(from_a, from_b, tile, step, position.stage, feeder.loaded(position.stage, whole));
             position.advance();
           }
         }
@@ -385,16 +597,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
           const GroupTile tile = walk.at();
           const u32 steps = steps_of(tile, k_blocks), left = depth_left(tile, steps - 1);
           position.advance_by(steps - 1);
-          if (left < C::kBlockK) {
-            const u32 stage = position.stage;
-            barrier_wait(base + SharedLayout::kLoaded + stage * kBarrierBytes, parities >> stage & 1u);
-            parities ^= 1u << stage;
-            clear_depth(base + SharedLayout::kA + stage * C::kStageBytesA,
-                        base + SharedLayout::kB + stage * C::kStageBytesB, left, lane);
-            fence_proxy_async_shared();  // the matrix unit reads what was written here
-            __syncwarp();
-            if (lane == 0) barrier_arrive(ring.full(stage));
-          }
+          if (left < C::kBlockK) feeder.clear(position.stage, left, parities, lane);
           position.advance();
         }
       }
@@ -404,7 +607,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     __syncwarp();
   } else {
     // ---- Consumers: multiply out of the ring, then store
-    increase_registers<232>();
+    increase_registers<C::kRegistersConsumer>();
     const u32 row_in_tile = C::kPingpong ? 0 : warpgroup * C::kRowsPerWarpgroup;
     const u32 slabs = base + SharedLayout::kSlabs + warp * C::kSlabBuffers * kSlabBytes;
     // 64 rows of A are 8 KiB in either order: 64 swizzle rows (K-major), or one column of 64 K rows (MN-major).
@@ -439,9 +642,8 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
       wgmma_wait<0>();
       release(in_use);
 
-      const i32 n = static_cast<i32>((tile.at.col * C::kClusterN + place.in_n) * C::kBlockN);
-      const i32 m = static_cast<i32>((tile.at.row * C::kClusterM + place.in_m) * C::kBlockM + row_in_tile +
-                                     (warp % 4) * kSlabRows);
+      const i32 n = feeder.first_n(tile);
+      const i32 m = feeder.first_m(tile) + static_cast<i32>(row_in_tile + (warp % 4) * kSlabRows);
       const i32 rows = static_cast<i32>(C::kAlongSums ? output.rows : tile.rows);
 #pragma unroll
       for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {

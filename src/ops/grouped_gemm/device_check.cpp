@@ -13,15 +13,17 @@ CheckedGroups describe_groups(const Problem& problem, std::span<const TensorView
   call.m = s.m, call.k = s.k;
   call.along_sums = call.a_by_terms = s.along_sums ? 1 : 0;
   call.b_by_terms = s.trans_b ? 0 : 1;
+  call.gather = s.gather, call.sources = s.sources;
   call.cuts_off = s.dtype == DType::kF32 ? 0 : 1;
   call.c.rows = s.along_sums ? s.groups * s.m : s.rows;
   call.c.columns = s.n;
   if (operands.empty()) return call;
   call.a = device_matrix(operands[kA]);
   call.b = device_matrix(operands[kB]);
-  call.c = device_matrix(operands[kC]);
+  call.c = device_matrix(operands[s.c()]);
   call.offsets = device_matrix(operands[kOffsetsOperand]);
-  if (s.accumulate) call.old = device_matrix(operands[kC + 1]);
+  if (s.gather != kNone) call.index = device_matrix(operands[kIndex]);
+  if (s.accumulate) call.old = device_matrix(operands[s.c() + 1]);
   return call;
 }
 

@@ -22,34 +22,44 @@ enum Param : std::size_t {
   kAccumulate,
   kOffsets,
   kLoad,
+  kGather,
+  kSources,
   kParamCount
 };
-enum Operand : std::size_t { kA, kB, kOffsetsOperand, kC };
+enum Operand : std::size_t { kA, kB, kOffsetsOperand, kIndex };  // the last one with Shape::gather; then comes C
 
 inline constexpr DType kDtypes[] = {DType::kF32, DType::kBf16, DType::kF16};  // by the value of `dtype`
 enum Out : std::int64_t { kOutSame, kOutF32 };
 enum Layout : std::int64_t { kNn, kNt, kTn };
+enum Gather : std::int64_t { kNone, kOfA, kOfB };  // whose rows are found by index
 
 struct Shape {
   std::int64_t rows = 0, groups = 1;
   std::int64_t m = 0, n = 0, k = 0;  // m along sums only, k along rows only
   DType dtype = DType::kBf16, out = DType::kBf16, offsets = DType::kI32;
   bool along_sums = false, trans_b = false, accumulate = false;
+  std::int64_t gather = kNone, sources = 0;
+
+  // Of the operands, C's place.
+  [[nodiscard]] std::size_t c() const { return gather == kNone ? kIndex : kIndex + 1; }
 };
 Shape shape_of(const Problem& problem);
 
 // Where groups begin, and where the last ends.
 std::vector<std::int64_t> offsets_of(std::span<const TensorView> operands);
-// An error where they fall or leave 0 .. rows.
-Status check_offsets(const Problem& problem, std::span<const std::int64_t> offsets);
+// An error where they fall or leave 0 .. rows, or where an index is too large.
+Status check_numbers(const Problem& problem, std::span<const TensorView> operands,
+                     std::span<const std::int64_t> offsets);
 
 GroupedOutput output_of(const Shape& shape, std::span<const TensorView> operands,
                         std::span<const std::int64_t> offsets);
-// One product of the call.
+// One product of the call; of an operand that rows are gathered of, `a` or `b` is the whole source, and these are the
+// numbers of its rows.
 struct GroupProduct {
   TensorView a, b, c;
   bool trans_a = false, trans_b = false;
   std::int64_t m = 0, n = 0, k = 0;
+  std::span<const std::int32_t> index;
 };
 GroupProduct product_of(const Shape& shape, std::span<const TensorView> operands, std::span<const std::int64_t> offsets,
                         std::int64_t group);

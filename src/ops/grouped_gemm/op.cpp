@@ -44,15 +44,40 @@ Status check_layouts(const Args& args) {
   return check_layout(kOp, "offsets", args.offsets, 1, "give a contiguous vector");
 }
 
+// Of an index that is given: what it may be beside.
+Status check_index(const Args& args) {
+  if (args.index_a.rank == 0 && args.index_b.rank == 0) return ok_status();
+  if (args.index_a.rank != 0 && args.index_b.rank != 0) {
+    return with_hint(
+        invalid("{}: index_a is {} and index_b is {}", kOp, args.index_a.describe(), args.index_b.describe()),
+        "rows of one operand are found by index; copy the other's (combine_rows)");
+  }
+  if (args.index_b.rank != 0 && !args.trans_a) {
+    return with_hint(invalid("{}: index_b without trans_a", kOp),
+                     "B is a stack of matrices; give index_a to find rows of A");
+  }
+  const bool of_a = args.index_a.rank != 0;
+  return check_layout(kOp, of_a ? "index_a" : "index_b", of_a ? args.index_a : args.index_b, 1,
+                      "give a contiguous vector");
+}
+
 Status check_sizes(const Args& args, const Shape& s) {
   const TensorView& stack = s.along_sums ? args.c : args.b;
   RIDGE_CHECK_OK(check_group_count(kOp, stack.shape[0], args.offsets.shape[0]));
-  const std::int64_t b_rows[] = {s.rows, s.n}, b_stack_nn[] = {s.groups, s.k, s.n}, b_stack_nt[] = {s.groups, s.n, s.k};
+  const std::int64_t rows[] = {s.rows}, a_rows[] = {s.gather == kOfA ? s.sources : s.rows, s.along_sums ? s.m : s.k};
+  const std::int64_t b_rows[] = {s.gather == kOfB ? s.sources : s.rows, s.n}, b_stack_nn[] = {s.groups, s.k, s.n},
+                     b_stack_nt[] = {s.groups, s.n, s.k};
   const std::int64_t c_rows[] = {s.rows, s.n}, c_stack[] = {s.groups, s.m, s.n};
   const auto fits = [&](const char* name, const TensorView& view, std::span<const std::int64_t> shape) {
     return check_shape(kOp, name, view, view.dtype, shape,
                        [&] { return fmt::format("{}; check trans_a and trans_b", operand_text(args)); });
   };
+  if (s.gather != kNone) {
+    const bool of_a = s.gather == kOfA;
+    RIDGE_CHECK_OK(check_shape(kOp, of_a ? "index_a" : "index_b", of_a ? args.index_a : args.index_b, DType::kI32, rows,
+                               "give the i32 number of a row for each row of the groups"));
+  }
+  RIDGE_CHECK_OK(fits("A", args.a, a_rows));
   if (s.along_sums) {
     RIDGE_CHECK_OK(fits("B", args.b, b_rows));
     return fits("C", args.c, c_stack);
@@ -69,6 +94,9 @@ Result<Problem> bind(const record::Case& requested) {
     canonical.set("out", "same");
   }
   const std::string layout(canonical.get("layout", "nt"));
+  if (canonical.get("gather", "none") != "none" && canonical.get("sources").empty()) {
+    canonical.set("sources", canonical.get("rows", "256"));
+  }
   RIDGE_TRY(whole, with_group_depth(std::move(canonical), layout == "tn", "layout=" + layout));
   RIDGE_TRY(problem, bind_params(kOp, params(), whole));
   const Shape s = shape_of(problem);
@@ -77,16 +105,29 @@ Result<Problem> bind(const record::Case& requested) {
     return with_hint(invalid("{}: accumulate=1 without layout=tn", problem.problem_case.text()),
                      "only sums over rows are added to C");
   }
+  if (s.gather == kOfB && !s.along_sums) {
+    return with_hint(invalid("{}: gather=b without layout=tn", problem.problem_case.text()),
+                     "B is a stack of matrices; gather=a finds rows of A");
+  }
+  if (s.gather == kNone && s.sources != 0) {
+    return with_hint(invalid("{}: sources={} without gather", problem.problem_case.text(), s.sources),
+                     "say whose rows are found by index: gather=a or gather=b");
+  }
   const std::vector<std::int64_t> stack = s.along_sums ? std::vector{s.groups, s.m, s.n}
                                           : s.trans_b  ? std::vector{s.groups, s.n, s.k}
                                                        : std::vector{s.groups, s.k, s.n};
-  const std::vector<std::int64_t> rows_n = {s.rows, s.n};
+  const auto rows_of_operand = [&](Gather which) { return s.gather == which ? s.sources : s.rows; };
   OperandSpec offsets{"offsets", s.offsets, {s.groups + 1}};
   offsets.fill = offsets_fill(problem.values[kLoad], s.rows);
-  problem.operands = {{"a", s.dtype, {s.rows, s.along_sums ? s.m : s.k}},
-                      {"b", s.dtype, s.along_sums ? rows_n : stack},
-                      std::move(offsets),
-                      {"c", s.out, s.along_sums ? stack : rows_n, true, s.accumulate}};
+  problem.operands = {{"a", s.dtype, {rows_of_operand(kOfA), s.along_sums ? s.m : s.k}},
+                      {"b", s.dtype, s.along_sums ? std::vector{rows_of_operand(kOfB), s.n} : stack},
+                      std::move(offsets)};
+  if (s.gather != kNone) {
+    OperandSpec index{"index", DType::kI32, {s.rows}};
+    index.fill = {Fill::Rule::kIndices, -1, static_cast<double>(s.sources - 1)};
+    problem.operands.push_back(std::move(index));
+  }
+  problem.operands.push_back({"c", s.out, s.along_sums ? stack : std::vector{s.rows, s.n}, true, s.accumulate});
   RIDGE_CHECK_OK(check_addressable(problem));
   return problem;
 }
@@ -104,7 +145,9 @@ std::vector<record::ParamInfo> params() {
           {"layout", "nt", "nn, nt: rows of A times a B for each group; tn: sums over the rows", {"nn", "nt", "tn"}},
           record::flag_param("accumulate", "1: C += the sums"),
           {"offsets", "i32", "their dtype", {"i32", "i64"}},
-          load_param()};
+          load_param(),
+          {"gather", "none", "the operand whose rows are found by an index", {"none", "a", "b"}},
+          {"sources", "0", "rows of that operand; left out: as many as rows", {}}};
 }
 
 Shape shape_of(const Problem& problem) {
@@ -120,45 +163,76 @@ Shape shape_of(const Problem& problem) {
                kOffsetTypes[v[kOffsets]],
                v[kLayout] == kTn,
                v[kLayout] == kNt,
-               v[kAccumulate] == 1};
+               v[kAccumulate] == 1,
+               v[kGather],
+               v[kSources]};
 }
 
 std::vector<std::int64_t> offsets_of(std::span<const TensorView> operands) {
   return read_offsets(operands[kOffsetsOperand]);
 }
 
-Status check_offsets(const Problem& problem, std::span<const std::int64_t> offsets) {
-  return ops::check_offsets(kOp, offsets, shape_of(problem).rows);
+Status check_numbers(const Problem& problem, std::span<const TensorView> operands,
+                     std::span<const std::int64_t> offsets) {
+  const Shape s = shape_of(problem);
+  RIDGE_CHECK_OK(check_offsets(kOp, offsets, s.rows));
+  if (s.gather == kNone) return ok_status();
+  const auto* const index = static_cast<const std::int32_t*>(operands[kIndex].data);
+  for (std::int64_t row = offsets.front(); row < offsets.back(); ++row) {
+    if (index[row] < s.sources) continue;
+    return with_hint(
+        invalid("{}: index {} is {}, of {} rows of {}", kOp, row, index[row], s.sources, s.gather == kOfA ? "A" : "B"),
+        "give numbers of rows, or a negative one for a row of zeros");
+  }
+  return ok_status();
 }
 
 GroupedOutput output_of(const Shape& s, std::span<const TensorView> operands, std::span<const std::int64_t> offsets) {
-  return {operands[kC], offsets, s.along_sums, s.accumulate};
+  return {operands[s.c()], offsets, s.along_sums, s.accumulate};
 }
 
 GroupProduct product_of(const Shape& s, std::span<const TensorView> operands, std::span<const std::int64_t> offsets,
                         std::int64_t group) {
   const auto g = static_cast<std::size_t>(group);
   const std::int64_t first = offsets[g], last = offsets[g + 1];
-  const TensorView a = rows_of(operands[kA], first, last);
-  if (s.along_sums) {
-    return {a, rows_of(operands[kB], first, last), matrix_of(operands[kC], group), true, false, s.m, s.n, last - first};
+  const auto part_of = [&](Operand operand, Gather which) {
+    return s.gather == which ? operands[operand] : rows_of(operands[operand], first, last);
+  };
+  GroupProduct p;
+  p.a = part_of(kA, kOfA);
+  if (s.gather != kNone) {
+    p.index = {static_cast<const std::int32_t*>(operands[kIndex].data) + first, static_cast<std::size_t>(last - first)};
   }
-  return {a,  matrix_of(operands[kB], group), rows_of(operands[kC], first, last), false, s.trans_b, last - first, s.n,
-          s.k};
+  p.n = s.n;
+  if (s.along_sums) {
+    p.b = part_of(kB, kOfB), p.c = matrix_of(operands[s.c()], group);
+    p.trans_a = true;
+    p.m = s.m, p.k = last - first;
+  } else {
+    p.b = matrix_of(operands[kB], group), p.c = rows_of(operands[s.c()], first, last);
+    p.trans_b = s.trans_b;
+    p.m = last - first, p.k = s.k;
+  }
+  return p;
 }
 
 Result<Call> make_call(const Args& args) {
   RIDGE_CHECK_OK(check_layouts(args));
   RIDGE_CHECK_OK(check_dtypes(args));
+  RIDGE_CHECK_OK(check_index(args));
   Shape s;
   s.along_sums = args.trans_a;
   s.trans_b = args.trans_b;
-  s.rows = args.a.shape[0];
+  s.gather = args.index_a.rank != 0 ? kOfA : args.index_b.rank != 0 ? kOfB : kNone;
+  const TensorView& index = s.gather == kOfA ? args.index_a : args.index_b;
+  s.rows = s.gather == kOfA ? index.shape[0] : args.a.shape[0];
+  s.sources = s.gather == kOfA ? args.a.shape[0] : s.gather == kOfB ? args.b.shape[0] : 0;
   s.groups = s.along_sums ? args.c.shape[0] : args.b.shape[0];
   s.n = args.c.shape[s.along_sums ? 2 : 1];
   (s.along_sums ? s.m : s.k) = args.a.shape[1];
   RIDGE_CHECK_OK(check_sizes(args, s));
-  RIDGE_CHECK_OK(check_apart(kOp, {"C", &args.c}, {{"A", &args.a}, {"B", &args.b}, {"offsets", &args.offsets}}));
+  RIDGE_CHECK_OK(check_apart(kOp, {"C", &args.c},
+                             {{"A", &args.a}, {"B", &args.b}, {"offsets", &args.offsets}, {"index", &index}}));
   Call call;
   call.values.resize(kParamCount);
   call.values[kRows] = s.rows;
@@ -171,31 +245,51 @@ Result<Call> make_call(const Args& args) {
   call.values[kLayout] = s.along_sums ? kTn : s.trans_b ? kNt : kNn;
   call.values[kAccumulate] = args.accumulate ? 1 : 0;
   call.values[kOffsets] = index_of(kOffsetTypes, args.offsets.dtype);
-  for (const TensorView* view : {&args.a, &args.b, &args.offsets, &args.c}) call.operands.push_back(*view);
+  call.values[kGather] = s.gather;
+  call.values[kSources] = s.sources;
+  for (const TensorView* view : {&args.a, &args.b, &args.offsets}) call.operands.push_back(*view);
+  if (s.gather != kNone) call.operands.push_back(index);
+  call.operands.push_back(args.c);
   return call;
 }
 
 namespace {
 
 // The gradient of an input, as a call of this operator. Every product of the three kinds has gradients of the other
-// two.
+// two; rows of A, or of B, that are found by index are found so there.
 Args gradient_of(const Args& f, bool of_b, const TensorView& grad_c, const TensorView& grad) {
+  Args made;
+  made.offsets = f.offsets, made.c = grad;
   if (f.trans_a) {  // C[g] = A_g^T B_g
-    if (of_b) return {f.a, grad_c, f.offsets, grad, false, false};
-    return {f.b, grad_c, f.offsets, grad, false, true};
+    made.a = of_b ? f.a : f.b, made.b = grad_c;
+    made.index_a = of_b ? f.index_a : f.index_b;
+    made.trans_b = !of_b;
+  } else if (!of_b) {
+    made.a = grad_c, made.b = f.b;
+    made.trans_b = !f.trans_b;
+  } else {
+    made.a = f.trans_b ? grad_c : f.a, made.b = f.trans_b ? f.a : grad_c;
+    (f.trans_b ? made.index_b : made.index_a) = f.index_a;
+    made.trans_a = true;
   }
-  if (!of_b) return {grad_c, f.b, f.offsets, grad, false, !f.trans_b};
-  if (f.trans_b) return {grad_c, f.a, f.offsets, grad, true, false};
-  return {f.a, grad_c, f.offsets, grad, true, false};
+  return made;
 }
 
 Gradient gradient(std::string input, bool of_b) {
   return {std::move(input), std::string(kOp),
           [of_b](const Problem& problem, std::span<const TensorView> operands, const TensorView& grad_output,
-                 const TensorView& grad_input) {
+                 const TensorView& grad_input) -> Result<Call> {
             const Shape s = shape_of(problem);
-            const Args forward{operands[kA], operands[kB], operands[kOffsetsOperand],
-                               operands[kC], s.along_sums, s.trans_b};
+            if (s.gather == (of_b ? kOfB : kOfA)) {
+              return with_hint(make_error(ErrorCode::kUnsupported,
+                                          "{}: a row that is found by index has the gradients of all rows that name it",
+                                          problem.problem_case.text()),
+                               "take the gradient of a call without an index, and add its rows up by combine_rows");
+            }
+            Args forward;
+            forward.a = operands[kA], forward.b = operands[kB], forward.offsets = operands[kOffsetsOperand];
+            forward.trans_a = s.along_sums, forward.trans_b = s.trans_b;
+            if (s.gather != kNone) (s.gather == kOfA ? forward.index_a : forward.index_b) = operands[kIndex];
             return make_call(gradient_of(forward, of_b, grad_output, grad_input));
           }};
 }

@@ -9,10 +9,12 @@ using namespace ridge::product_check;
 // Rows of a stack of matrices are counted through. Along sums C has a matrix of m rows for each group.
 struct GroupedCall {
   Matrix a, b, c, old, offsets, scale_a, scale_b;  // old without data: C is overwritten
+  Matrix index;                                    // of the rows of A (gather 1) or of B (2)
   i64 groups, rows, m, k;
   i64 along_sums;
   i64 a_by_terms, b_by_terms;        // whether a row of A, of B, has the elements of one term
   i64 granularity_a, granularity_b;  // kNoScale: no codes
+  i64 gather, sources;               // 0: rows lie where they are
   i64 cuts_off;                      // whether the matrix unit cuts off what sticks out of sums that are kept in fp32
   i64 unit_terms;                    // of codes, after which sums move to fp32
   i64 settles;                       // where all numbers within the bound round to one, that one is right
@@ -63,6 +65,13 @@ __device__ inline Stored stored(const Matrix& x, i64 row, i64 column, i64 granul
   return granularity == kNoScale ? Stored{code, code, false} : Stored{code * scale, code, !isfinite(scale)};
 }
 
+// The row of an operand that is row `row` of the groups; -1: one of zeros.
+__device__ inline i64 source_row(const GroupedCall& call, i64 operand, i64 row) {
+  if (call.gather != operand) return row;
+  const i64 source = static_cast<i64>(load(call.index, 0, row));
+  return source < call.sources ? source : -1;
+}
+
 // Along rows every row of A has scales of its own, or its group; along sums they are of the group's own rows of C.
 __device__ inline Stored factor_a(const GroupedCall& call, const Group& group, i64 row, i64 term) {
   const i64 own = row - group.index * call.m, place = group.first + term;
@@ -75,7 +84,9 @@ __device__ inline Stored factor_a(const GroupedCall& call, const Group& group, i
       break;
     default: break;
   }
-  const i64 other = call.along_sums != 0 ? own : row, along = call.along_sums != 0 ? place : term;
+  const i64 source = source_row(call, 1, call.along_sums != 0 ? place : row);
+  if (source < 0) return Stored{};
+  const i64 other = call.along_sums != 0 ? own : source, along = call.along_sums != 0 ? source : term;
   return call.a_by_terms != 0 ? stored(call.a, along, other, call.granularity_a, scale)
                               : stored(call.a, other, along, call.granularity_a, scale);
 }
@@ -90,6 +101,10 @@ __device__ inline Stored factor_b(const GroupedCall& call, const Group& group, i
     default: break;
   }
   if (call.along_sums != 0) {
+    if (call.gather == 2) {
+      const i64 source = source_row(call, 2, place);
+      return source < 0 ? Stored{} : stored(call.b, source, column, call.granularity_b, scale);
+    }
     return call.b_by_terms != 0 ? stored(call.b, place, column, call.granularity_b, scale)
                                 : stored(call.b, column, place, call.granularity_b, scale);
   }

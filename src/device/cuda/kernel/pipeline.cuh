@@ -38,10 +38,11 @@ struct Ring {
   __device__ __forceinline__ u32 full(u32 stage) const { return barriers + stage * kBarrierBytes; }
   __device__ __forceinline__ u32 empty(u32 stage) const { return barriers + (Stages + stage) * kBarrierBytes; }
 
-  // By one thread, before any other use; the caller runs a cluster or block barrier afterwards.
-  __device__ __forceinline__ void init(u32 empty_arrivals) const {
+  // By one thread, before any other use; the caller runs a cluster or block barrier afterwards. Where warps copy a part
+  // of a stage, each arrives, too.
+  __device__ __forceinline__ void init(u32 empty_arrivals, u32 full_arrivals = 1) const {
     for (u32 stage = 0; stage < Stages; ++stage) {
-      barrier_init(full(stage), 1);
+      barrier_init(full(stage), full_arrivals);
       barrier_init(empty(stage), empty_arrivals);
     }
     barrier_init_fence();
