@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Times grouped_gemm, forward and both gradients, beside torch._grouped_mm and QuACK, contenders in turns.
 
-    grouped_compare.py OUT [--configs all|A,B] [--cases 0,1,2] [--loads uniform,skewed] [--directions forward,dgrad,wgrad]
+    grouped_compare.py OUT [--configs all|A,B] [--cases 0,1,2] [--loads uniform,skewed] [--directions forward,dgrad,wgrad,add]
                        [--repeats 15] [--peers torch,quack] [--top 0] [--commit ID]
 
-bfloat16, random normal data, every matrix stored as PyTorch's layers do ([experts, out, in]); wgrad is the sum over the rows of each expert. A skewed load gives
+bfloat16, random normal data, every matrix stored as PyTorch's layers do ([experts, out, in]); wgrad is the sum over the rows of each expert, and add the
+same added to a bfloat16 matrix (torch adds what it made). A skewed load gives
 expert g a share that grows as u^3, and one expert nothing. Every call is between two events; before it a gibibyte is written, which displaces the L2. Contenders change
 places from round to round; the median counts. TFLOP/s are 2 rows n k of all rows, of which every one has an expert. The first and the last result of every contender are
 compared with float64, in memory that held NaN before. Writes OUT/grouped.json (with every sample) and .csv. Peers that cannot be imported are named and left out. QuACK runs as its
@@ -54,12 +55,15 @@ class Work:
         def draw(*sizes):
             return torch.randn(*sizes, device="cuda").bfloat16()
 
+        self.adds, direction = direction == "add", "wgrad" if direction == "add" else direction
+        self.start = draw(experts, n, k) if self.adds else None
+        self.sums = self.start.clone() if self.adds else None
         self.direction, self.ends, self.offsets = direction, ends, torch.tensor(ends, dtype=torch.int32, device="cuda")
         self.weight = draw(experts, n, k) if direction != "wgrad" else None
         self.a = draw(rows, n if direction in ("dgrad", "wgrad") else k)
         self.b = draw(rows, k) if direction == "wgrad" else None
         self.index = self.tokens = None
-        if top and direction != "dgrad":
+        if top and direction != "dgrad" and not self.adds:
             self.index = (torch.randperm(rows, device="cuda") // top).int()
             self.tokens = draw(rows // top, k)
             setattr(self, "b" if direction == "wgrad" else "a", self.tokens[self.index.long()])
@@ -75,7 +79,16 @@ class Work:
             else:
                 matrix = self.weight[g].double()
                 parts.append((own @ (matrix.t() if self.direction == "forward" else matrix)).float())
+        if self.adds:
+            return torch.stack(parts) + self.start.float()
         return torch.stack(parts) if self.direction == "wgrad" else torch.cat(parts)
+
+    def fresh(self, result):
+        """Before the next call: memory that must be written, or what is added to."""
+        if self.adds:
+            result.copy_(self.start)
+        else:
+            result.fill_(math.nan)
 
     def ours(self):
         if self.index is not None and self.direction == "wgrad":
@@ -94,6 +107,9 @@ class Work:
             setattr(self, "b" if self.direction == "wgrad" else "a", self.tokens.index_select(0, self.index))
 
     def of_rows(self):
+        if self.adds:
+            torch.ops.ridgeline.grouped_gemm_add_(self.sums, self.a, self.b, self.offsets)
+            return self.sums
         if self.direction == "wgrad":
             return rt.grouped_gemm(self.a, self.b, self.offsets, trans_a=True)
         return rt.grouped_gemm(self.a, self.weight, self.offsets, self.direction == "forward")
@@ -102,7 +118,8 @@ class Work:
         self.taken()
         ends = self.offsets[1:]
         if self.direction == "wgrad":
-            return torch._grouped_mm(self.a.t(), self.b, offs=ends)
+            made = torch._grouped_mm(self.a.t(), self.b, offs=ends)
+            return self.sums.add_(made) if self.adds else made
         return torch._grouped_mm(self.a, self.weight.mT if self.direction == "forward" else self.weight, offs=ends)
 
     def quack(self):
@@ -110,7 +127,8 @@ class Work:
 
         self.taken()
         if self.direction == "wgrad":
-            return gemm(self.a.t(), self.b, cu_seqlens_k=self.offsets)
+            made = gemm(self.a.t(), self.b, cu_seqlens_k=self.offsets)
+            return self.sums.add_(made) if self.adds else made
         return gemm(self.a, self.weight.mT if self.direction == "forward" else self.weight, cu_seqlens_m=self.offsets)
 
 
@@ -155,7 +173,7 @@ def measure(case, load, direction, options, displaced):
     for name, call, configuration in offered:
         one = Contender(name, call, configuration)
         try:
-            one.run()
+            work.fresh(one.run())
             torch.cuda.synchronize()
             contenders.append(one)
         except Exception as reason:  # noqa: BLE001
@@ -173,7 +191,7 @@ def measure(case, load, direction, options, displaced):
                 one.samples.append(start.elapsed_time(end) * 1e-3)
             if turn in (0, options.repeats + 1):
                 one.worst = max(one.worst, error(result, right))
-            result.fill_(math.nan)  # the next result that is put there must be written
+            work.fresh(result)
     found, well = [], True
     for one in sorted(contenders, key=lambda c: statistics.median(c.samples)):
         median = statistics.median(one.samples)

@@ -292,9 +292,10 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
     // Around tiles and stages, groups of all sizes, more tiles than multiprocessors.
     for (const char* size :
          {"rows=700 groups=3 n=264", "rows=900 groups=9 n=520", "rows=1500 groups=24 n=72", "rows=64 groups=8 n=64"}) {
-      for (const char* more : {"k=192 layout=nt", "k=136 layout=nn", "m=200 layout=tn", "k=520 layout=nt out=f32",
-                               "m=264 layout=tn out=f32 accumulate=1", "k=72 layout=nn dtype=f16 offsets=i64",
-                               "m=136 layout=tn dtype=f16"}) {
+      for (const char* more :
+           {"k=192 layout=nt", "k=136 layout=nn", "m=200 layout=tn", "k=520 layout=nt out=f32",
+            "m=264 layout=tn out=f32 accumulate=1", "k=72 layout=nn dtype=f16 offsets=i64", "m=136 layout=tn dtype=f16",
+            "m=200 layout=tn accumulate=1", "m=72 layout=tn dtype=f16 accumulate=1 offsets=i64"}) {
         add(fmt::format("{} {}", size, more));
       }
     }
@@ -306,7 +307,7 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       for (const char* more :
            {"k=192 layout=nt gather=a", "k=136 layout=nn gather=a out=f32", "m=200 layout=tn gather=b",
             "m=136 layout=tn gather=a dtype=f16", "m=264 layout=tn out=f32 accumulate=1 gather=b",
-            "m=72 layout=tn out=f32 accumulate=1 gather=a offsets=i64"}) {
+            "m=72 layout=tn out=f32 accumulate=1 gather=a offsets=i64", "m=136 layout=tn accumulate=1 gather=b"}) {
         add(fmt::format("{} {}", size, more));
       }
     }

@@ -13,6 +13,9 @@
 // launch before copies all rows to a workspace, from which the product is as any other: faster where many tiles read
 // each row, and along sums, where every stage has rows of its own.
 //
+// Sums are added to an fp32 C in L2 (UTMAREDG). To a 16-bit C, whose sums are rounded once, they are added on their way
+// out: its old content comes through the buffers that the sums leave through (added_slabs.cuh).
+//
 // Wins from a few hundred rows a group up, and with any skew. Groups of fewer rows than a tile waste what is left of
 // it. Refuses f32, and operands whose rows do not start on 16 bytes.
 
@@ -22,14 +25,15 @@ op = "grouped_gemm"
 # At entry 65536 registers are shared by 384 threads; setmaxnreg then moves them to the consumers.
 max_registers = 168
 # Of every kernel of a build, so not where one copies rows.
-sass = [{ opcode = "HGMMA", when = "RIDGE_COPIES == 0" }, { opcode = "UTMALDG", when = "RIDGE_COPIES == 0" }, { opcode = "UTMASTG", when = "accumulate == 0 && RIDGE_COPIES == 0" }, { opcode = "UTMAREDG", when = "accumulate && RIDGE_COPIES == 0" }, { opcode = "LDGSTS", when = "gather && RIDGE_COPIES == 0" }]
+sass = [{ opcode = "HGMMA", when = "RIDGE_COPIES == 0" }, { opcode = "UTMALDG", when = "RIDGE_COPIES == 0" }, { opcode = "UTMASTG", when = "(accumulate == 0 || out == 0) && RIDGE_COPIES == 0" }, { opcode = "UTMAREDG", when = "accumulate && out && RIDGE_COPIES == 0" }, { opcode = "LDGSTS", when = "gather && RIDGE_COPIES == 0" }]
 [define]
 RIDGE_TYPE_A = { value = "dtype - 1", names = ["kBf16", "kF16"] }
 RIDGE_TYPE_B = { value = "dtype - 1", names = ["kBf16", "kF16"] }
 RIDGE_TYPE_C = { value = "out ? 2 : dtype - 1", names = ["kBf16", "kF16", "kF32"] }
 RIDGE_MAJOR_A = { value = "layout == 2", names = ["kK", "kMn"] }
 RIDGE_MAJOR_B = { value = "layout != 1", names = ["kK", "kMn"] }
-RIDGE_STORE = { value = "accumulate", names = ["kOverwrite", "kAdd"] }
+RIDGE_STORE = { value = "accumulate && out", names = ["kOverwrite", "kAdd"] }
+RIDGE_ADDS_OLD = { value = "accumulate && out == 0" }
 RIDGE_ALONG_SUMS = { value = "layout == 2" }
 RIDGE_WIDE_OFFSETS = { value = "offsets" }
 RIDGE_GATHER = { value = "gather" }
@@ -51,6 +55,7 @@ nt_bf16 = { case = "grouped_gemm rows=8192 groups=8 n=14336 k=4096 layout=nt", e
 nn_bf16 = { case = "grouped_gemm rows=8192 groups=8 n=4096 k=14336 layout=nn", every = true }
 tn_bf16 = { case = "grouped_gemm rows=8192 groups=8 n=4096 m=14336 layout=tn", every = true }
 tn_bf16_f32add = { case = "grouped_gemm rows=8192 groups=8 n=4096 m=14336 layout=tn out=f32 accumulate=1", every = true }
+tn_bf16_add = { case = "grouped_gemm rows=8192 groups=8 n=4096 m=14336 layout=tn accumulate=1", every = true }
 nt_f16_f32 = { case = "grouped_gemm rows=8192 groups=8 n=14336 k=4096 layout=nt dtype=f16 out=f32 offsets=i64" }
 nt_bf16_gather = { case = "grouped_gemm rows=16384 groups=8 n=14336 k=4096 layout=nt gather=a sources=8192", every = true }
 nn_bf16_gather = { case = "grouped_gemm rows=16384 groups=8 n=4096 k=14336 layout=nn gather=a sources=8192" }
@@ -87,7 +92,7 @@ name = "most_tiles"
 expression = "(along_sums ? groups * tile_rows : tile_rows + min(groups, rows)) * tile_cols"
 [[value]]
 name = "shared_bytes"
-expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 24) + RIDGE_SLAB_BUFFERS * 16384 + (groups + 1) * 8"
+expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 24) + RIDGE_SLAB_BUFFERS * (16384 + (accumulate && out == 0 ? 64 : 0)) + (groups + 1) * 8"
 # Elements of a row that is found by index.
 [[value]]
 name = "gathered"
@@ -128,9 +133,6 @@ reason = "the copy engine reads rows of A and B that start on 16 bytes; pad them
 expression = "c_align % 16 == 0 && n * c_bytes % 16 == 0"
 reason = "the copy engine writes rows of C that start and end on 16 bytes; pad them"
 [[needs]]
-expression = "accumulate == 0 || out"
-reason = "only an fp32 C is added to"
-[[needs]]
 expression = "groups <= 2048"
 reason = "the offsets of a call lie in shared memory beside the stages"
 [[needs]]
@@ -146,7 +148,7 @@ reason = "beside more accumulators what a store needs spills"
 expression = "layout == 1 || RIDGE_BLOCK_N % 64 == 0"
 reason = "tiles of a B with N contiguous are columns of 64"
 [[needs]]
-expression = "accumulate == 0 || RIDGE_BLOCK_N % (128 / c_bytes) == 0"
+expression = "accumulate == 0 || out == 0 || RIDGE_BLOCK_N % (128 / c_bytes) == 0"
 reason = "the last slab of a row may overlap the one before it, but not when it is added"
 
 [[workspace]]
@@ -305,6 +307,7 @@ reason = "two warpgroups share the rows of a tile, 64 each or more"
 */
 // clang-format on
 
+#include "../../device/cuda/kernel/added_slabs.cuh"
 #include "../../device/cuda/kernel/gathered_rows.cuh"
 #include "../../device/cuda/kernel/main_loop.cuh"
 #include "../../device/cuda/kernel/shared_stage.cuh"
@@ -323,6 +326,7 @@ struct Config : GemmBuild {
   static constexpr u32 kClusterM = RIDGE_CLUSTER_M, kClusterN = RIDGE_CLUSTER_N, kClusterBlocks = kClusterM * kClusterN;
   static constexpr bool kMulticast = kClusterBlocks > 1, kPingpong = RIDGE_PINGPONG != 0;
   static constexpr u32 kSlabBuffers = RIDGE_SLAB_BUFFERS;
+  static constexpr bool kAddsOld = RIDGE_ADDS_OLD != 0, kPrefetches = kAddsOld;
   static constexpr u32 kConsumers = 2;  // warpgroups that multiply
   static constexpr u32 kThreads = (kConsumers + 1) * kWarpgroupThreads;
 
@@ -354,8 +358,12 @@ struct SharedLayout {
   static constexpr u32 kSlabs = kB + Config::kStages * Config::kStageBytesB;
   static constexpr u32 kBarriers = kSlabs + Config::kConsumers * 4 * Config::kSlabBuffers * kSlabBytes;
   static constexpr u32 kLoaded = kBarriers + Ring<Config::kStages>::kBytes;  // barriers of stages that are cut off
-  static constexpr u32 kGroups = kLoaded + Config::kStages * kBarrierBytes;
+  static constexpr u32 kSlabBarrierBytes = Config::kAddsOld ? Config::kSlabBuffers * kBarrierBytes : 0;  // of a warp
+  static constexpr u32 kSlabBarriers = kLoaded + Config::kStages * kBarrierBytes;
+  static constexpr u32 kGroups = kSlabBarriers + Config::kConsumers * 4 * kSlabBarrierBytes;
 };
+
+inline constexpr u32 kStepsAhead = 16;  // of the end of K, where a tile's old content of C is asked for
 
 // Steps of K of a tile.
 __device__ __forceinline__ u32 steps_of(const GroupTile& tile, u32 k_blocks) {
@@ -553,6 +561,11 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     for (u32 stage = 0; stage < C::kStages; ++stage) {
       barrier_init(base + SharedLayout::kLoaded + stage * kBarrierBytes, 1);
     }
+    if constexpr (C::kAddsOld) {
+      for (u32 i = 0; i < C::kConsumers * 4; ++i) {
+        AddedSlabs<C>::init(base + SharedLayout::kSlabBarriers + i * SharedLayout::kSlabBarrierBytes);
+      }
+    }
     ring.init(C::kWarpsPerTile * (C::kClusterM + C::kClusterN - 1), C::kGathers ? 1 + kGatherWarps : 1);
   }
   // Barriers must exist in every block of the cluster before the first multicast or remote arrival can reach them.
@@ -573,7 +586,9 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     if constexpr (C::kGathers) {
       feed_by_index(feeder, walk, from_a, from_b, gather);
       if (role == 0 && elect_one()) let_next_grid_start();
-      clear_rest<C>(groups, table, output, matrix_stride, threadIdx.x % kGatherThreads, kGatherThreads);
+      if constexpr (!C::kAddsOld) {
+        clear_rest<C>(groups, table, output, matrix_stride, threadIdx.x % kGatherThreads, kGatherThreads);
+      }
     } else if (role == 0) {
       if (elect_one()) {
         RingPosition<C::kStages> position;
@@ -601,7 +616,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
           position.advance();
         }
       }
-    } else {
+    } else if constexpr (!C::kAddsOld) {
       clear_rest<C>(groups, table, output, matrix_stride, threadIdx.x % (2 * kWarpThreads), 2 * kWarpThreads);
     }
     __syncwarp();
@@ -626,6 +641,8 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
       }
     };
 
+    AddedSlabs<C, StackPlaces> added{map_c, map_c, slabs,
+                                     base + SharedLayout::kSlabBarriers + warp * SharedLayout::kSlabBarrierBytes, lane};
     RingPosition<C::kStages> position;
     if (C::kPingpong && warpgroup == 1) named_barrier_arrive(kTurnBarrier, kTurnThreads);  // the first turn is 0's
     for (u32 turn = 0; walk.more(); walk.next(), turn ^= 1u) {
@@ -635,23 +652,39 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
         position.advance_by(steps);
         continue;
       }
-      float sums[C::kSubtiles][C::kBlockN / 2];
-      if constexpr (C::kPingpong) named_barrier(kTurnBarrier + warpgroup, kTurnThreads);
-      const u32 in_use = multiply<C>(sums, ring, position, first_a, first_b, steps, release);
-      if constexpr (C::kPingpong) named_barrier_arrive(kTurnBarrier + 1 - warpgroup, kTurnThreads);
-      wgmma_wait<0>();
-      release(in_use);
-
       const i32 n = feeder.first_n(tile);
       const i32 m = feeder.first_m(tile) + static_cast<i32>(row_in_tile + (warp % 4) * kSlabRows);
+      // What is added is asked for where nothing waits for the buffers: in front of this warpgroup's turn, or else a
+      // few steps before the end of K.
+      added.places.matrix = static_cast<i32>(tile.group);
+      if constexpr (C::kAddsOld && C::kPingpong) added.begin(n, m);
+      u32 steps_left = steps;
+      auto release_stage = [&](u32 stage) {
+        release(stage);
+        if constexpr (C::kAddsOld && !C::kPingpong) {
+          if (steps_left == min(steps, kStepsAhead)) added.begin(n, m);
+          --steps_left;
+        }
+      };
+      float sums[C::kSubtiles][C::kBlockN / 2];
+      if constexpr (C::kPingpong) named_barrier(kTurnBarrier + warpgroup, kTurnThreads);
+      const u32 in_use = multiply<C>(sums, ring, position, first_a, first_b, steps, release_stage);
+      if constexpr (C::kPingpong) named_barrier_arrive(kTurnBarrier + 1 - warpgroup, kTurnThreads);
+      wgmma_wait<0>();
+      release_stage(in_use);
+
       const i32 rows = static_cast<i32>(C::kAlongSums ? output.rows : tile.rows);
 #pragma unroll
       for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
         const i32 y = m + static_cast<i32>(subtile * 64);
-        if (y >= rows) continue;
-        const Place to{n, C::kAlongSums ? y : static_cast<i32>(tile.begin) + y,
-                       C::kAlongSums ? static_cast<i32>(tile.group) : 0, rows - y};
-        store_group_rows<C>(sums[subtile], map_c, output, slabs, to, lane);
+        if constexpr (C::kAddsOld) {
+          added.store(sums[subtile], static_cast<int>(subtile), n, m, [](int) {});
+        } else {
+          if (y >= rows) continue;
+          const Place to{n, C::kAlongSums ? y : static_cast<i32>(tile.begin) + y,
+                         C::kAlongSums ? static_cast<i32>(tile.group) : 0, rows - y};
+          store_group_rows<C>(sums[subtile], map_c, output, slabs, to, lane);
+        }
       }
     }
     if (lane == 0) wait_stores_done();

@@ -55,9 +55,33 @@ __device__ __forceinline__ void add_slab_32bit(float (&d)[kCount], int first, in
   write_slab_32bit(d, first, buffer, lane);
 }
 
+// Places in a matrix, and in a stack of them whose maps have four dimensions.
+struct MatrixPlaces {
+  __device__ __forceinline__ void load(u32 to, const TensorMap& map, u32 barrier, i32 x, i32 y) const {
+    load_box(to, map, barrier, x, y);
+  }
+  __device__ __forceinline__ void prefetch(const TensorMap& map, i32 x, i32 y) const { prefetch_box(map, x, y); }
+  __device__ __forceinline__ void store(const TensorMap& map, u32 from, i32 x, i32 y) const {
+    store_box(map, from, x, y);
+  }
+};
+struct StackPlaces {
+  i32 matrix = 0;
+
+  __device__ __forceinline__ void load(u32 to, const TensorMap& map, u32 barrier, i32 x, i32 y) const {
+    load_box(to, map, barrier, BoxCorner{x, y, matrix, 0});
+  }
+  __device__ __forceinline__ void prefetch(const TensorMap& map, i32 x, i32 y) const {
+    prefetch_box(map, BoxCorner{x, y, matrix, 0});
+  }
+  __device__ __forceinline__ void store(const TensorMap& map, u32 from, i32 x, i32 y) const {
+    store_box(map, from, BoxCorner{x, y, matrix, 0});
+  }
+};
+
 // The slabs of one warp, C::kSlabBuffers of them at a time in turns. A slab's barrier is of one arrival: lane 0's, with
 // the bytes that the copy engine will bring. Everything is called by all lanes.
-template <class C>
+template <class C, class Places = MatrixPlaces>
 struct AddedSlabs {
   static constexpr int kBuffers = C::kSlabBuffers;
   static constexpr int kCount = C::kBlockN / 2, kPerSlab = kSlabColumns<C::kTypeC> / 2;  // accumulators of a thread
@@ -73,7 +97,8 @@ struct AddedSlabs {
   const TensorMap& target;  // of C
   u32 buffers, barriers;    // shared addresses
   u32 lane;
-  RingPosition<kBuffers> asked, used;
+  Places places = {};  // of the tile
+  RingPosition<kBuffers> asked = {}, used = {};
 
   // By one thread, before any other use; the caller makes them visible.
   static __device__ __forceinline__ void init(u32 barriers) {
@@ -96,7 +121,7 @@ struct AddedSlabs {
       if (i < kBuffers) {
         ask(i, n, m);
       } else if (lane == 0) {
-        prefetch_box(source, column(i, n), row(i, m));
+        places.prefetch(source, column(i, n), row(i, m));
       }
     }
   }
@@ -118,7 +143,7 @@ struct AddedSlabs {
       fence_proxy_async_shared();
       __syncwarp();  // also: no lane still waits for the phase that the next question to this buffer ends
       if (lane == 0) {
-        store_box(target, buffer, n + 2 * first(slab), m + subtile * 64);
+        places.store(target, buffer, n + 2 * first(slab), m + subtile * 64);
         commit_stores();
       }
       const int next = subtile * kInRow + slab + kAhead;
@@ -135,7 +160,7 @@ struct AddedSlabs {
     if (lane == 0) {
       const u32 barrier = barriers + asked.stage * kBarrierBytes;
       barrier_arrive_expect_bytes(barrier, kSlabBytes);
-      load_box(buffers + asked.stage * kSlabBytes, source, barrier, column(index, n), row(index, m));
+      places.load(buffers + asked.stage * kSlabBytes, source, barrier, column(index, n), row(index, m));
     }
     asked.advance();
   }

@@ -67,6 +67,12 @@ __device__ __forceinline__ void load_box_multicast(u32 destination, const Tensor
       : "memory");
 }
 
+__device__ __forceinline__ void prefetch_box(const TensorMap& map, const BoxCorner& at) {
+  asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];" ::"l"(reinterpret_cast<u64>(&map)),
+               "r"(at.x), "r"(at.y), "r"(at.z), "r"(at.w)
+               : "memory");
+}
+
 // A plain run of bytes, no map: address and size are multiples of 16.
 __device__ __forceinline__ void load_bytes(u32 destination, const void* source, u32 bytes, u32 barrier) {
   asm volatile(
