@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "evaluate/look_times.h"
 #include "evaluate/memory_need.h"
 #include "evaluate/tasks.h"
 #include "stats/summary.h"
@@ -23,20 +24,12 @@ constexpr std::size_t kBuildBatch = 8;
 constexpr double kClose = 0.9;
 constexpr std::size_t kFinalists = 4;
 constexpr int kCallsOfAFinalist = 8;
-// Seconds. A call that shows no more was over before what is taken off it, on a machine that was busy when that was
-// measured: how long it took is unknown.
-constexpr double kNoTime = 2e-8;
-
-// Of one shape: a configuration's calls, and the incumbent's call before or after each.
-struct Pairs {
-  std::vector<double> own, beside;
-};
 
 // A configuration that is looked at.
 struct Contender {
   record::ScreenRow row;
   BuiltSubject built;
-  std::vector<Pairs> shapes;
+  std::vector<LookTimes> shapes;
 };
 
 void fail(record::ScreenRow& row, const Failure& failure) {
@@ -80,43 +73,43 @@ class Looker {
           return fail(one.row, {result.error().outcome, label + ": " + result.error().detail, result.error().gate});
         }
         if (warm && !before) beside = call_incumbent(i);
-        if (warm) one.shapes[i].own.push_back(result->latency);
-        if (beside) one.shapes[i].beside.push_back(*beside);
+        if (warm) one.shapes[i].add(result->latency, beside);
       }
     }
     if (const Verdict late = (*opened)->finish(); !late) fail(one.row, late.error());
   }
 
-  // Latencies and score. Beside an incumbent a latency is the incumbent's over all looks times the ratio of their
-  // calls, so that what else the machine did during one look falls on neither.
   void rate(Contender& one) const {
     if (one.row.outcome != Outcome::kPass) return;
     one.row.latencies.clear();
-    std::vector<double> fractions;
-    for (std::size_t i = 0; i < problems_.size(); ++i) {
-      const auto& [own, beside] = one.shapes[i];
-      double latency = stats::median(own);
-      if (beside.size() == own.size() && std::ranges::min(beside) > kNoTime)
-        latency = std::ranges::min(own) / std::ranges::min(beside) * stats::median(of_incumbent_[i]);
-      one.row.latencies.push_back(latency);
-      fractions.push_back(bound_time(job_, op_, problems_[i]) / latency);
-    }
-    one.row.score = stats::geomean(fractions);
+    for (std::size_t i = 0; i < problems_.size(); ++i)
+      one.row.latencies.push_back(one.shapes[i].latency(of_incumbent_[i]));
+    one.row.score = score(one.row.latencies);
   }
 
-  // The incumbent's own row, of all its calls; nothing where it was not looked at.
+  // The incumbent's own row, of all its calls whose time is known; nothing where it was not looked at.
   [[nodiscard]] std::optional<record::ScreenRow> incumbent_row(const record::Candidate& incumbent) const {
-    const auto unknown = [](const auto& calls) { return calls.empty() || std::ranges::min(calls) <= kNoTime; };
-    if (!incumbent_ || std::ranges::any_of(of_incumbent_, unknown)) return std::nullopt;
-    Contender one;
-    one.row.candidate = incumbent.id();
-    one.row.defines = incumbent.defines;
-    for (const std::vector<double>& calls : of_incumbent_) one.shapes.push_back({calls, {}});
-    rate(one);
-    return one.row;
+    if (!incumbent_) return std::nullopt;
+    record::ScreenRow row;
+    row.candidate = incumbent.id();
+    row.defines = incumbent.defines;
+    for (const std::vector<double>& calls : of_incumbent_) {
+      const std::optional<double> latency = known_median(calls);
+      if (!latency) return std::nullopt;
+      row.latencies.push_back(*latency);
+    }
+    row.score = score(row.latencies);
+    return row;
   }
 
  private:
+  [[nodiscard]] double score(const std::vector<double>& latencies) const {
+    std::vector<double> fractions;
+    for (std::size_t i = 0; i < problems_.size(); ++i)
+      fractions.push_back(bound_time(job_, op_, problems_[i]) / latencies[i]);
+    return stats::geomean(fractions);
+  }
+
   // One that fails is given up: the looks are then on their own.
   std::optional<double> call_incumbent(std::size_t shape) {
     if (!incumbent_) return std::nullopt;

@@ -67,7 +67,7 @@ ScreenRow row_on(const record::Candidate& candidate, const Result<WorkerResponse
   if (row == nullptr) return fault(candidate, "the device that it was dealt to sent no row of it");
   if (reference == nullptr || !ran(*row)) return *row;
   const ScreenRow* beside = comparable(*answer, incumbent);
-  if (beside == nullptr) return fault(candidate, "the incumbent did not run on the device that this one was dealt to");
+  if (beside == nullptr) return fault(candidate, "the device that it was dealt to has no time of the incumbent");
   return scaled(*row, *beside, *reference);
 }
 

@@ -134,7 +134,7 @@ TEST(Spread, ADeviceThatDidNotRunTheIncumbentIsNotCompared) {
   const auto joined = join_screens(request, parts, std::move(answers));
   ASSERT_TRUE(joined.ok());
   EXPECT_EQ(joined->screen[0].outcome, record::Outcome::kHarnessFault);
-  EXPECT_THAT(joined->screen[0].detail, HasSubstr("the incumbent did not run"));
+  EXPECT_THAT(joined->screen[0].detail, HasSubstr("has no time of the incumbent"));
   EXPECT_EQ(joined->screen[4].outcome, record::Outcome::kWrong);
   EXPECT_EQ(joined->screen[4].detail, "element 3");
   EXPECT_EQ(joined->screen[1].outcome, record::Outcome::kPass);
