@@ -200,10 +200,13 @@ Result<Ran> drive_campaign(const Context& context, const fs::path& directory, co
   }
   executor = leased(machines.measure, std::move(executor));
   if (!execute::is_default(machines.screen)) {
-    RIDGE_TRY(screens, screens_on(context, machines.screen, clock, asked));
+    RIDGE_TRY(screens, screens_on(context, machines.screen, clock, asked, "screen"));
     screens = leased(machines.screen, std::move(screens));
-    check_devices = [&, &pool = *screens](const record::Environment& own) {
-      return check_screens(context, pool, machines.screen, state.spec().backend, own);
+    // What devices are is asked in a queue of its own. That of the looks cancels at its first question what an earlier
+    // process left and nothing asks for; devices are asked before looks are, so that it would cancel those, too.
+    check_devices = [&](const record::Environment& own) -> Status {
+      RIDGE_TRY(devices, screens_on(context, machines.screen, clock, asked, "devices"));
+      return check_screens(context, *devices, machines.screen, state.spec().backend, own);
     };
     executor = execute::make_routed_executor(
         {.here = local_executor(context), .measure = std::move(executor), .screen = std::move(screens)});

@@ -78,9 +78,9 @@ Result<std::unique_ptr<execute::Executor>> worker_on(const Context& context, con
 }
 
 Result<std::unique_ptr<execute::Executor>> screens_on(const Context& context, const std::string& place, Clock& clock,
-                                                      AskedBy asked) {
+                                                      AskedBy asked, std::string_view queue) {
   execute::ExecutorSetting setting = setting_of(context, asked);
-  setting.owner += "-screen";
+  setting.owner += fmt::format("-{}", queue);
   return execute::make_executor(place, clock, setting);
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "campaign/machines.h"
@@ -23,9 +24,9 @@ struct AskedBy {
 Result<std::unique_ptr<execute::Executor>> worker_on(const Context& context, const campaign::Machines& machines,
                                                      Clock& clock, AskedBy asked);
 
-// The devices that share the looks at a sweep of a campaign.
+// The devices that share the looks at a sweep of a campaign. `queue` names their units among those of the campaign.
 Result<std::unique_ptr<execute::Executor>> screens_on(const Context& context, const std::string& place, Clock& clock,
-                                                      AskedBy asked);
+                                                      AskedBy asked, std::string_view queue);
 
 // What makes the final comparison of a campaign once more. A place that cannot be used is no error: it is said now, and
 // is the answer to every request, so that the campaign ends with a note.
