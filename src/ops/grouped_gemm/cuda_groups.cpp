@@ -14,11 +14,12 @@ const DescribedKernel& kernel() {
 // On an H100 (bench/results/nvidia-h100-80gb-hbm3/grouped.csv): along sums turns at whole tiles hide what is stored,
 // along rows two blocks that share columns of B lose the least on skewed loads, but for groups of two tiles or fewer,
 // where each is better off alone (a campaign's record has 1.15 to 1.16 at 64 groups of 256 rows).
-// Rows that are found by index are found in the load along rows, and copied along sums, where every stage has rows of
-// its own (H200, bench/results/nvidia-h200/grouped-gathered.csv).
+// Rows that are found by index are found in the load, but along sums, where every stage has rows of its own, and where
+// so many tiles read each row that a copy costs less (H200, bench/results/nvidia-h200/grouped-gathered.csv).
 std::string_view prefers(const Problem& problem) {
   const Shape s = shape_of(problem);
   if (s.along_sums) return s.gather == kNone ? "pp_128x192" : "copied_128x192";
+  if (s.gather != kNone && s.n > 8192) return "copied_128x256_m2";
   return s.rows <= 256 * s.groups ? "block_n256_slab_buffers2" : "coop_128x256_m2";
 }
 
