@@ -438,6 +438,17 @@ def check_experts(mesh):
         ops.grouped_gemm_add_(target, y, x, o)
         ops.grouped_gemm_add_(sums, dy, a, offsets)
         same(target, sums, 100, places)
+    of_tokens = torch.randn(5, 8)
+    index = {"index_a": order.tokens, "places": order.rows}
+    everywhere_index = {name: distribute_tensor(each, mesh, everywhere) for name, each in index.items()}
+    found_offsets = distribute_tensor(order.offsets, mesh, everywhere)
+    for places, (x, w) in every_placement(mesh, of_tokens, b):
+        found = ops.grouped_gemm(x, w, found_offsets, False, True, **everywhere_index)
+        same(found, ops.grouped_gemm(of_tokens, b, order.offsets, False, True, **index), 100, places)
+    of_sums = torch.randn(10, 6)
+    for places, (x, y) in every_placement(mesh, of_tokens, of_sums):
+        found = ops.grouped_gemm(y, x, found_offsets, True, index_b=everywhere_index["index_a"])
+        same(found, ops.grouped_gemm(of_sums, of_tokens, order.offsets, True, index_b=order.tokens), 100, places)
     for places, (chosen,) in every_placement(mesh, experts):
         for found, want in zip(rt.expert_order(chosen, 4), order):
             assert torch.equal(found.full_tensor(), want), places
