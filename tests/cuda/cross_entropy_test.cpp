@@ -1,6 +1,7 @@
 // What is particular to cross_entropy on a GPU: targets that are no column, rows that are no distribution, masked
 // vocabulary over the parts of blocks, ignored rows, and gradients in place; in every form of the kernel.
 #include "ridge/ops/cross_entropy.h"
+#include "cuda/gpu_operands.h"
 
 #include <gtest/gtest.h>
 
@@ -22,11 +23,6 @@ namespace {
 namespace gpu = device::cuda;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
-
-const gpu::Device& the_device() {
-  static const gpu::Device* const device = *gpu::Device::open(0);
-  return *device;
-}
 
 // A call in f32: its operands on the host, and copies of them on the device.
 struct Batch {

@@ -19,11 +19,6 @@ namespace {
 
 namespace gpu = device::cuda;
 
-const gpu::Device& the_device() {
-  static const gpu::Device* const device = *gpu::Device::open(0);
-  return *device;
-}
-
 ops::Problem problem_of(const std::string& text) {
   const auto parsed = record::parse_case(text);
   return (*ops::find_operator(parsed->op))->bind(*parsed).value();

@@ -1,6 +1,7 @@
 // embedding_backward on a GPU: the bits of a processor, whatever becomes of the order in which tokens are sorted, and
 // ids that are no row.
 #include "ridge/ops/embedding_backward.h"
+#include "cuda/gpu_operands.h"
 
 #include <gtest/gtest.h>
 
@@ -16,11 +17,6 @@ namespace ridge::testing {
 namespace {
 
 namespace gpu = device::cuda;
-
-const gpu::Device& the_device() {
-  static const gpu::Device* const device = *gpu::Device::open(0);
-  return *device;
-}
 
 struct Batch {
   std::int64_t tokens, vocabulary, cols;

@@ -10,6 +10,12 @@
 
 namespace ridge::testing {
 
+// The first GPU; main.cpp has seen that there is one.
+inline const device::cuda::Device& the_device() {
+  static const device::cuda::Device* const device = *device::cuda::Device::open(0);
+  return *device;
+}
+
 // Mirrors host operands: an element lies at the same address modulo 64 as on the host.
 class GpuOperands {
  public:

@@ -1,6 +1,7 @@
 // What is particular to softmax on a GPU: rows that are no distribution, masked columns over the parts of blocks, and
 // numbers that are far apart; in every form of the kernel.
 #include "ridge/ops/softmax.h"
+#include "cuda/gpu_operands.h"
 
 #include <gtest/gtest.h>
 
@@ -19,11 +20,6 @@ namespace {
 namespace gpu = device::cuda;
 
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
-
-const gpu::Device& the_device() {
-  static const gpu::Device* const device = *gpu::Device::open(0);
-  return *device;
-}
 
 // A call in f32: its operands on the host, and copies of them on the device.
 struct Rows {
