@@ -29,7 +29,7 @@ Index second_level_bytes() {
 }
 
 struct Workspace {
-  Scratch a, b, c, row;
+  Scratch a, b, c;
 };
 
 Element element_of(DType dtype) { return dtype == DType::kF32 ? kF32 : dtype == DType::kBf16 ? kBf16 : kF16; }
@@ -55,15 +55,12 @@ class Block {
     direct_b_ = g.dtype == DType::kF32 && !g.trans_b && cols_.size() <= in_place;
     one_band_ = bands == 1;
     kept_a_ = rows_.size() * k_ * 4 <= kKeptBytes;
-    by_band_ = g.out != DType::kF32 && k_ <= steps_;
-    const bool whole = g.out == DType::kF32 || by_band_;
-    slab_ = whole ? rows_.size() : std::max<Index>(kSumsBytes / 4 / strip_ / band_, 1) * band_;
+    // Sums of a narrow C wait in a scratch where k is cut, so many rows of them at a time.
+    waits_ = g.out != DType::kF32 && k_ > steps_;
+    slab_ = waits_ ? std::max<Index>(kSumsBytes / 4 / strip_ / band_, 1) * band_ : rows_.size();
     slab_ = std::min(slab_, rows_.size());
-    // An odd number of lines, so that rows of sums do not share sets of the first-level cache; short rows that lie
-    // behind each other in C do so here, and are rounded as one.
-    const Index width = std::min(strip_, cols_.size());
-    gapless_ = width == g.c_stride && width <= 256 && width % kernels.lanes == 0;
-    sums_stride_ = gapless_ ? width : (ceil_div(width, kernels.lanes) | 1) * kernels.lanes;
+    // An odd number of lines, so that rows of sums do not share sets of the first-level cache.
+    sums_stride_ = (ceil_div(std::min(strip_, cols_.size()), kernels.lanes) | 1) * kernels.lanes;
     far_c_ = rows_.size() * cols_.size() * 4 > l2 / 8;
   }
 
@@ -81,15 +78,12 @@ class Block {
 
  private:
   bool reserve(Workspace& work) {
-    const bool narrow_out = g_.out != DType::kF32;
     const Index spare = kernels_.lanes;  // packing may write beyond the end
     packed_a_ = direct_a_ ? nullptr : work.a.floats((kept_a_ ? rows_.size() * k_ : band_ * steps_) + spare);
     const Index panels = std::min(strip_, ceil_div(cols_.size(), panel_) * panel_);
     packed_b_ = direct_b_ ? nullptr : work.b.floats(panels * steps_ + spare);
-    sums_ = narrow_out ? work.c.floats((by_band_ ? band_ : slab_) * sums_stride_) : nullptr;
-    old_ = narrow_out ? work.row.floats(strip_) : nullptr;
-    return (direct_a_ || packed_a_ != nullptr) && (direct_b_ || packed_b_ != nullptr) &&
-           (!narrow_out || (sums_ != nullptr && old_ != nullptr));
+    sums_ = waits_ ? work.c.floats(slab_ * sums_stride_) : nullptr;
+    return (direct_a_ || packed_a_ != nullptr) && (direct_b_ || packed_b_ != nullptr) && (!waits_ || sums_ != nullptr);
   }
 
   // Whether A as it is stored is steps of the kernels: of fp32, or pairs of a row, none of which is half of another
@@ -114,23 +108,30 @@ class Block {
   }
 
   // All blocks of k of a strip of columns. The first band packs a block of B, panel by panel, just before it uses them.
-  // Sums that end with the block leave band by band, while they are in L2.
+  // Sums of a narrow C leave with the last block.
   void run_strip(Range rows, Range strip) {
     const bool in_place = g_.out == DType::kF32;
-    float* const c = in_place ? static_cast<float*>(g_.c) + rows.begin * g_.c_stride + strip.begin : sums_;
-    const Index c_stride = in_place ? g_.c_stride : sums_stride_;
     for (Index p = 0; p < k_; p += steps_) {
       const Range steps{p, std::min(k_, p + steps_)};
-      const bool add = p > 0 || (in_place && g_.accumulate);
+      Tile tile;
+      tile.k = steps.size();
+      tile.add = p > 0 || (in_place && g_.accumulate);
+      tile.fetch_c = steps.size() >= 32 && far_c_;
+      tile.c_stride = in_place ? g_.c_stride : sums_stride_;
+      tile.narrow_stride = g_.c_stride;
+      tile.narrow_as = element_of(g_.out);
+      tile.add_old = g_.accumulate;
       for (Index i = rows.begin; i < rows.end; i += band_) {
         const Range band{i, std::min(rows.end, i + band_)};
         const float* const a = direct_a_ ? reinterpret_cast<const float*>(a_at(i, p)) : packed_a(band, steps, strip);
-        float* const to = by_band_ ? sums_ : c + (i - rows.begin) * c_stride;
-        run_band(band, strip, steps, a, to, c_stride, add, i == rows.begin);
-        if (by_band_) round_out(band, strip);
+        tile.c = in_place ? static_cast<float*>(g_.c) + i * g_.c_stride + strip.begin
+                          : sums_ + (i - rows.begin) * sums_stride_;
+        if (!in_place && steps.end == k_) {
+          tile.narrow = static_cast<std::uint16_t*>(g_.c) + i * g_.c_stride + strip.begin;
+        }
+        run_band(band, strip, steps, a, tile, i == rows.begin);
       }
     }
-    if (!in_place && !by_band_) round_out(rows, strip);
   }
 
   // A panel of a block of B, of `cols` columns.
@@ -202,15 +203,12 @@ class Block {
   }
 
   // Every panel of a block of B against every tile of a block of A, which stays in L2. `first`: B is not packed yet.
-  void run_band(Range band, Range strip, Range steps, const float* a, float* c, Index c_stride, bool add, bool first) {
+  // `to` says where the sums of the band's first tile go.
+  void run_band(Range band, Range strip, Range steps, const float* a, const Tile& to, bool first) {
     const Tiles tiles = tiles_of(band);
     const AMode mode = direct_a_ && !g_.trans_a ? kAByRow : kAByStep;
     const Index row_steps = g_.a_stride / kernels_.depth;
-    Tile tile;
-    tile.k = steps.size();
-    tile.add = add;
-    tile.fetch_c = steps.size() >= 32 && far_c_;
-    tile.c_stride = c_stride;
+    Tile tile = to;
     tile.b_stride = direct_b_ ? g_.b_stride : panel_;
     for (Index j = strip.begin; j < strip.end; j += panel_) {
       const Index cols = std::min(panel_, strip.end - j);
@@ -221,32 +219,17 @@ class Block {
       tile.b = direct_b_ ? reinterpret_cast<const float*>(b_at(steps.begin, j)) : packed;
       tile.fetch = reinterpret_cast<const char*>(tile.b);
       tile.a = a;
-      tile.c = c + (j - strip.begin);
+      tile.c = to.c + (j - strip.begin);
+      tile.narrow = to.narrow != nullptr ? to.narrow + (j - strip.begin) : nullptr;
       for (Index t = 0; t < tiles.count; ++t) {
         const Index height = tiles.height(t);
         tile.a_stride = direct_a_ ? row_steps : height;
         if (!direct_b_ && first) fetch_next(strip, steps, j, t, tile);
         kernels[height - 1](tile);
         tile.a += height * (direct_a_ ? (g_.trans_a ? 1 : row_steps) : steps.size());
-        tile.c += height * c_stride;
+        tile.c += height * tile.c_stride;
+        if (tile.narrow != nullptr) tile.narrow += height * tile.narrow_stride;
       }
-    }
-  }
-
-  // C in bf16 or f16: fp32 sums, plus the old content, rounded once.
-  void round_out(Range rows, Range strip) {
-    float* sums = sums_;
-    if (gapless_ && !g_.accumulate) {
-      char* const to = static_cast<char*>(g_.c) + rows.begin * g_.c_stride * 2;
-      return numerics::from_float(g_.out, sums, to, rows.size() * strip.size());
-    }
-    for (Index i = rows.begin; i < rows.end; ++i, sums += sums_stride_) {
-      char* const to = static_cast<char*>(g_.c) + (i * g_.c_stride + strip.begin) * 2;
-      if (g_.accumulate) {
-        numerics::to_float(g_.out, to, old_, strip.size());
-        for (Index j = 0; j < strip.size(); ++j) sums[j] += old_[j];
-      }
-      numerics::from_float(g_.out, sums, to, strip.size());
     }
   }
 
@@ -254,9 +237,8 @@ class Block {
   const Arguments& g_;
   Range rows_, cols_;
   Index k_ = 0, steps_ = 0, band_ = 0, panel_ = 0, strip_ = 0, slab_ = 0, sums_stride_ = 0;
-  bool one_band_ = false, gapless_ = false, by_band_ = false, direct_a_ = false, direct_b_ = false, kept_a_ = false,
-       far_c_ = false;
-  float *packed_a_ = nullptr, *packed_b_ = nullptr, *sums_ = nullptr, *old_ = nullptr;
+  bool one_band_ = false, waits_ = false, direct_a_ = false, direct_b_ = false, kept_a_ = false, far_c_ = false;
+  float *packed_a_ = nullptr, *packed_b_ = nullptr, *sums_ = nullptr;
 };
 
 // C or its transpose as few rows times a matrix, which is read once, as it is stored.

@@ -6,6 +6,8 @@
 
 namespace ridge::ops::matmul::simd {
 
+enum Element { kF32, kBf16, kF16, kElements };  // of the source of a panel, or of C
+
 // One register tile of C: up to max_rows x (max_vectors * lanes) elements, one block of k in one go.
 struct Tile {
   const float* a = nullptr;  // element (i, p) at a[i * a_stride + p] or a[i + p * a_stride], by the kernel's mode
@@ -15,8 +17,14 @@ struct Tile {
   float* c = nullptr;
   std::int64_t c_stride = 0;
   std::int64_t k = 0;
-  int cols = 0;          // the last of the kernel's vectors has cols - (vectors - 1) * lanes of them
-  bool add = false;      // C += tile instead of C = tile
+  int cols = 0;      // the last of the kernel's vectors has cols - (vectors - 1) * lanes of them
+  bool add = false;  // C += tile instead of C = tile
+  // Where it is not null the sums leave as 16-bit values instead: `c`, with `add`, plus the tile, plus with `add_old`
+  // what is there, rounded once.
+  std::uint16_t* narrow = nullptr;
+  std::int64_t narrow_stride = 0;
+  Element narrow_as = kBf16;
+  bool add_old = false;
   bool fetch_c = false;  // C is far away: prefetch it
   // What the next tiles want, a line for every two steps: at (line & mask) * near + (line >> shift) * far bytes.
   const char* fetch = nullptr;
@@ -31,8 +39,7 @@ using TileKernel = void (*)(const Tile&);
 // last with a zero where k is odd. May write up to one vector beyond the panel's end.
 using Pack = void (*)(const void* src, std::int64_t stride, std::int64_t k, int width, int dest_width, float* dest);
 
-enum AMode { kAByRow, kAByStep, kAModes };      // A as stored row-major; packed, or stored transposed
-enum Element { kF32, kBf16, kF16, kElements };  // of the source of a panel
+enum AMode { kAByRow, kAByStep, kAModes };  // A as stored row-major; packed, or stored transposed
 
 // Few rows times a matrix that is read once, as it is stored: out[i * out_stride + j] = sum over p of x(i, p) *
 // matrix(p, j), for `cols` of j. Rows of x are steps, as packed, `x_stride` apart, zeros up to a whole vector.

@@ -4,6 +4,8 @@
 #if defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
 
+#include <cstring>
+
 #include "ops/matmul/simd/tile.h"
 
 namespace ridge::ops::matmul::simd {
@@ -59,6 +61,34 @@ struct Vec {
       alignas(16) std::uint16_t codes[kLanes] = {};
       for (int i = 0; i < count; ++i) codes[i] = p[i];
       return widen<E>(_mm_load_si128(reinterpret_cast<const __m128i*>(codes)));
+    }
+  }
+  template <Element E>
+  static Reg widen_as(const std::uint16_t* p, int count) {
+    return count >= kLanes ? load_as<E>(p) : load_part_as<E>(p, count);
+  }
+  // To nearest even; a NaN stays one.
+  template <Element E>
+  static __m128i narrow(Reg r) {
+    if constexpr (E == kF16) {
+      return _mm256_cvtps_ph(r, _MM_FROUND_TO_NEAREST_INT);
+    } else {
+      const __m256i bits = _mm256_castps_si256(r), high = _mm256_srli_epi32(bits, 16);
+      const __m256i half = _mm256_add_epi32(_mm256_set1_epi32(0x7fff), _mm256_and_si256(high, _mm256_set1_epi32(1)));
+      const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
+      const __m256i quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+      const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(r, r, _CMP_UNORD_Q));
+      const __m256i codes = _mm256_blendv_epi8(rounded, quiet, nan);
+      return _mm_packus_epi32(_mm256_castsi256_si128(codes), _mm256_extracti128_si256(codes, 1));
+    }
+  }
+  template <Element E>
+  static void narrow_as(std::uint16_t* p, Reg r, int count) {
+    const __m128i codes = narrow<E>(r);
+    if (count >= kLanes) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(p), codes);
+    } else {
+      std::memcpy(p, &codes, static_cast<std::size_t>(count) * 2);
     }
   }
   static void transpose(Reg (&r)[kLanes]) {

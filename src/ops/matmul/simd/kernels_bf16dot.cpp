@@ -23,6 +23,15 @@ struct Bf16Pairs : Avx512 {
   static Reg load_part_as(const std::uint16_t* p, int count) {
     return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16((__mmask32{1} << count) - 1u, p));
   }
+  // By one instruction, for which subnormal numbers are zero, too.
+  template <Element E>
+  static void narrow_as(std::uint16_t* p, Reg r, int count) {
+    if constexpr (E == kBf16) {
+      _mm256_mask_storeu_epi16(p, mask(count), reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(r)));
+    } else {
+      Avx512::narrow_as<E>(p, r, count);
+    }
+  }
   static Reg pair(const std::uint16_t* p, const std::uint16_t* q, int count) {
     const __mmask16 some = count < kLanes ? mask(count) : static_cast<__mmask16>(0xffff);
     const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, p));

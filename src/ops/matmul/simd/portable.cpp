@@ -42,6 +42,16 @@ struct Vec {
       return load_part(wide, kLanes);
     }
   }
+  template <Element E>
+  static Reg widen_as(const std::uint16_t* p, int count) {
+    return load_part_as<E>(p, count);
+  }
+  template <Element E>
+  static void narrow_as(std::uint16_t* p, Reg r, int count) {
+    float wide[kLanes];
+    store(wide, r);
+    numerics::from_float(E == kBf16 ? DType::kBf16 : DType::kF16, wide, p, count);
+  }
   static void transpose(Reg (&r)[kLanes]) {
     for (int i = 0; i < kLanes; ++i) {
       for (int j = 0; j < i; ++j) {

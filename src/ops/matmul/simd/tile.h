@@ -1,6 +1,7 @@
 // Register tile and packing templates, instantiated by each instruction set with its own vector type V:
 //   V::Reg, V::kLanes, V::kRows, zero, load, load_part(p, count), store, store_part, broadcast, fma, add,
 //   V::load_as<E>(p), V::load_part_as<E>(p, count)    kLanes steps of element E: widened, or pairs
+//   V::widen_as<E>(p, count), V::narrow_as<E>(p, r, count)    values of a 16-bit C, kLanes or `count` fewer of them
 //   V::kDepth           elements of k in a step: 1, or 2 of pairs, which V::fma multiplies and adds up
 //   V::pair(p, q, count) with kDepth 2: steps of `count` columns from two rows; q may be null
 //   V::transpose(Reg[kLanes])
@@ -15,6 +16,37 @@
 
 namespace ridge::ops::matmul::simd {
 
+// Calls each(sum, row, first column, number of columns) for all vectors of a tile.
+template <class V, int Rows, int Vectors, bool kMasked, class Each>
+[[gnu::always_inline]] inline void for_sums(typename V::Reg (&sum)[Rows][Vectors], int cols, const Each& each) {
+#pragma GCC unroll 16
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j) {
+      const int first = j * V::kLanes;
+      each(sum[i][j], i, first, kMasked && j == Vectors - 1 ? cols - first : V::kLanes);
+    }
+  }
+}
+
+// The sums of a tile, rounded to a 16-bit C.
+template <class V, Element E, int Rows, int Vectors, bool kMasked>
+[[gnu::always_inline]] inline void store_narrow(const Tile& t, typename V::Reg (&sum)[Rows][Vectors]) {
+  const auto place = [&](int row, int first) __attribute__((always_inline)) {
+    return t.narrow + row * t.narrow_stride + first;
+  };
+  if (t.add_old) {
+    for_sums<V, Rows, Vectors, kMasked>(
+        sum, t.cols, [&](auto& one, int row, int first, int count) __attribute__((always_inline)) {
+          one = V::add(V::template widen_as<E>(place(row, first), count), one);
+        });
+  }
+  for_sums<V, Rows, Vectors, kMasked>(
+      sum, t.cols, [&](auto& one, int row, int first, int count) __attribute__((always_inline)) {
+        V::template narrow_as<E>(place(row, first), one, count);
+      });
+}
+
 template <class V, int Rows, int Vectors, bool kMasked, AMode kMode>
 void tile_kernel(const Tile& t) {
   using Reg = typename V::Reg;
@@ -26,7 +58,13 @@ void tile_kernel(const Tile& t) {
 #pragma GCC unroll 16
     for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 4
-      for (int j = 0; j < Vectors; ++j) __builtin_prefetch(c + i * c_stride + j * kLanes, 1);
+      for (int j = 0; j < Vectors; ++j) {
+        if (t.narrow == nullptr) {
+          __builtin_prefetch(c + i * c_stride + j * kLanes, 1);
+        } else if (j % 2 == 0) {
+          __builtin_prefetch(t.narrow + i * t.narrow_stride + j * kLanes, 1);
+        }
+      }
     }
   }
   Reg sum[Rows][Vectors];
@@ -75,18 +113,26 @@ void tile_kernel(const Tile& t) {
     step(0);
     advance(1);
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < Vectors; ++j) {
-      float* const place = c + i * c_stride + j * kLanes;
-      if (kMasked && j == Vectors - 1) {
-        V::store_part(place, t.add ? V::add(V::load_part(place, tail), sum[i][j]) : sum[i][j], tail);
-      } else {
-        V::store(place, t.add ? V::add(V::load(place), sum[i][j]) : sum[i][j]);
-      }
-    }
+  if (t.add) {
+    for_sums<V, Rows, Vectors, kMasked>(
+        sum, t.cols, [&](auto& one, int row, int first, int count) __attribute__((always_inline)) {
+          const float* const old = c + row * c_stride + first;
+          one = V::add(kMasked && count < kLanes ? V::load_part(old, count) : V::load(old), one);
+        });
   }
+  if (t.narrow != nullptr) {
+    if (t.narrow_as == kBf16) return store_narrow<V, kBf16, Rows, Vectors, kMasked>(t, sum);
+    return store_narrow<V, kF16, Rows, Vectors, kMasked>(t, sum);
+  }
+  for_sums<V, Rows, Vectors, kMasked>(
+      sum, t.cols, [&](auto& one, int row, int first, int count) __attribute__((always_inline)) {
+        float* const to = c + row * c_stride + first;
+        if (kMasked && count < kLanes) {
+          V::store_part(to, one, count);
+        } else {
+          V::store(to, one);
+        }
+      });
 }
 
 // kLanes steps along k of one column, of which the source has `elements`.

@@ -58,6 +58,27 @@ struct Avx512 {
       return widen<E>(_mm256_maskz_loadu_epi16(mask(count), p));
     }
   }
+  template <Element E>
+  static Reg widen_as(const std::uint16_t* p, int count) {
+    return widen<E>(_mm256_maskz_loadu_epi16(mask(count), p));
+  }
+  // To nearest even; a NaN stays one.
+  template <Element E>
+  static __m256i narrow(Reg r) {
+    if constexpr (E == kF16) {
+      return _mm512_cvtps_ph(r, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    } else {
+      const __m512i bits = _mm512_castps_si512(r), high = _mm512_srli_epi32(bits, 16);
+      const __m512i half = _mm512_add_epi32(_mm512_set1_epi32(0x7fff), _mm512_and_si512(high, _mm512_set1_epi32(1)));
+      const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, half), 16);
+      const __mmask16 nan = _mm512_cmp_ps_mask(r, r, _CMP_UNORD_Q);
+      return _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(rounded, nan, high, _mm512_set1_epi32(0x40)));
+    }
+  }
+  template <Element E>
+  static void narrow_as(std::uint16_t* p, Reg r, int count) {
+    _mm256_mask_storeu_epi16(p, mask(count), narrow<E>(r));
+  }
   static void transpose(Reg (&r)[kLanes]) { transpose_16(r); }
 };
 
