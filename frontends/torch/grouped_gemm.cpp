@@ -48,6 +48,7 @@ void check_index(const Gathered& by, const Tensor& a, const Tensor& b, bool tran
   TORCH_CHECK_TYPE(index.scalar_type() == at::kInt, op, ": ", name, " is ", type_of(index), "; give torch.int32");
   TORCH_CHECK_VALUE(index.dim() == 1 || (index.dim() == 2 && same(index.sym_size(1), 1)), op, ": ", name, " has shape ",
                     index.sym_sizes(), "; give the number of a row for each row of the groups");
+  TORCH_CHECK_VALUE(index.is_contiguous(), op, ": ", name, " is not contiguous; call .contiguous() on it first");
   if (!given(by.places)) return;
   const Tensor& source = given(by.index_a) ? a : b;
   const auto type = by.places->scalar_type();
@@ -136,19 +137,28 @@ void grouped_add_meta(Tensor& c, const Tensor& a, const Tensor& b, const Tensor&
 
 // ---- The calls
 
-// The rows that an index names.
-Tensor taken(const Tensor& rows, const OptionalTensor& index) {
+// The rows that an index names for the rows `first` to `last` of groups; the others are zeros, whatever it says.
+Tensor taken(const Tensor& rows, const OptionalTensor& index, std::string_view name, std::int64_t first,
+             std::int64_t last) {
   if (!given(index)) return rows;
-  return combine_rows_by_torch(rows, index->reshape_symint({index->sym_size(0), 1}), {});
+  const Tensor numbers = index->reshape({-1, 1}).clone();
+  auto* const at = numbers.mutable_data_ptr<std::int32_t>();
+  for (std::int64_t row = 0; row < numbers.size(0); ++row) {
+    if (row < first || row >= last) at[row] = -1;
+    TORCH_CHECK_VALUE(at[row] < rows.size(0), kOp, ": ", name, " ", row, " is ", at[row], ", of ", rows.size(0),
+                      " rows; give numbers of rows, or a negative one for a row of zeros");
+  }
+  return combine_rows_by_torch(rows, numbers, {});
 }
 
 // By torch's own products, group by group: float64, on a CPU.
 Tensor by_torch(const Tensor& a_rows, const Tensor& b_rows, const Tensor& offsets, bool trans_a, bool trans_b,
                 const Gathered& by) {
-  const Tensor a = taken(a_rows, by.index_a), b = taken(b_rows, by.index_b);
   const Tensor places = offsets.to(at::kLong);
   const auto* const at = places.const_data_ptr<std::int64_t>();
   const std::int64_t groups = places.numel() - 1;
+  const Tensor a = taken(a_rows, by.index_a, "index_a", at[0], at[groups]);
+  const Tensor b = taken(b_rows, by.index_b, "index_b", at[0], at[groups]);
   Tensor c = trans_a ? at::zeros({groups, a.size(1), b.size(1)}, a.options())
                      : at::zeros({a.size(0), b.size(trans_b ? 1 : 2)}, a.options());
   for (std::int64_t g = 0; g < groups; ++g) {
@@ -175,7 +185,6 @@ GroupedGemmArgs arguments(const Tensor& a, const Tensor& b, const Tensor& offset
   args.c = row_major_view(c, op, "the result");
   args.trans_a = trans_a, args.trans_b = trans_b;
   if (by.any()) {
-    TORCH_CHECK_VALUE(by.index().is_contiguous(), op, ": the index is not contiguous; call .contiguous() on it first");
     TensorView& index = given(by.index_a) ? args.index_a : args.index_b;
     index = dense_view(by.index(), op, "the index");
     index.rank = 1;

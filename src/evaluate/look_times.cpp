@@ -27,10 +27,10 @@ void LookTimes::add(double latency, std::optional<double> incumbent) {
   beside_.push_back(*incumbent);
 }
 
-double LookTimes::latency(const std::vector<double>& of_incumbent) const {
+std::optional<double> LookTimes::latency(const std::vector<double>& of_incumbent) const {
   const std::optional<double> incumbent = known_median(of_incumbent);
   if (!own_.empty() && incumbent) return std::ranges::min(own_) / std::ranges::min(beside_) * *incumbent;
-  return known_median(all_).value_or(stats::median(all_));
+  return known_median(all_);
 }
 
 }  // namespace ridge::evaluate

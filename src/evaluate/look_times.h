@@ -17,9 +17,9 @@ class LookTimes {
  public:
   // A call, and the incumbent's before or after it where there was one.
   void add(double latency, std::optional<double> incumbent);
-  // Beside an incumbent a latency is the incumbent's over all looks times the ratio of their calls, so that what else
-  // the machine did during one look falls on neither.
-  [[nodiscard]] double latency(const std::vector<double>& of_incumbent) const;
+  // Nothing where no call's time is known. Beside an incumbent a latency is the incumbent's over all looks times the
+  // ratio of their calls, so that what else the machine did during one look falls on neither.
+  [[nodiscard]] std::optional<double> latency(const std::vector<double>& of_incumbent) const;
 
  private:
   std::vector<double> all_;

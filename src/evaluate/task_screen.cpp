@@ -82,8 +82,14 @@ class Looker {
   void rate(Contender& one) const {
     if (one.row.outcome != Outcome::kPass) return;
     one.row.latencies.clear();
-    for (std::size_t i = 0; i < problems_.size(); ++i)
-      one.row.latencies.push_back(one.shapes[i].latency(of_incumbent_[i]));
+    for (std::size_t i = 0; i < problems_.size(); ++i) {
+      const std::optional<double> latency = one.shapes[i].latency(of_incumbent_[i]);
+      if (!latency) {
+        one.row.latencies.clear();
+        return fail(one.row, {Outcome::kHarnessFault, "every call was over before what is taken off its time"});
+      }
+      one.row.latencies.push_back(*latency);
+    }
     one.row.score = score(one.row.latencies);
   }
 

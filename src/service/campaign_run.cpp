@@ -206,6 +206,7 @@ Result<Ran> drive_campaign(const Context& context, const fs::path& directory, co
     // process left and nothing asks for; devices are asked before looks are, so that it would cancel those, too.
     check_devices = [&](const record::Environment& own) -> Status {
       RIDGE_TRY(devices, screens_on(context, machines.screen, clock, asked, "devices"));
+      devices = leased(machines.screen, std::move(devices));
       return check_screens(context, *devices, machines.screen, state.spec().backend, own);
     };
     executor = execute::make_routed_executor(

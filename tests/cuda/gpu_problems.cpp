@@ -286,6 +286,12 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
     }
     add("rows=4000 groups=5 n=1536 k=64 layout=nt gather=a sources=2000");
     add("rows=700 groups=130 n=64 m=136 layout=tn gather=b sources=350");
+    // Several tiles for each block, so that rings go on from tile to tile.
+    for (const char* more :
+         {"m=520 layout=tn accumulate=1", "m=520 layout=tn gather=b sources=1500",
+          "m=520 layout=tn accumulate=1 gather=a sources=1500", "k=1000 layout=nt gather=a sources=1500"}) {
+      add(fmt::format("rows=3000 groups=40 n=520 {}", more));
+    }
   }
   if (op.name == "grouped_gemm_fp8") {
     // Around tiles, stages and blocks of scales, groups of all sizes that begin at any row, more tiles than

@@ -449,6 +449,10 @@ def check_experts(mesh):
     for places, (x, y) in every_placement(mesh, of_tokens, of_sums):
         found = ops.grouped_gemm(y, x, found_offsets, True, index_b=everywhere_index["index_a"])
         same(found, ops.grouped_gemm(of_sums, of_tokens, order.offsets, True, index_b=order.tokens), 100, places)
+        sums, target = torch.ones(4, 6, 8), distribute_tensor(torch.ones(4, 6, 8), mesh, everywhere)
+        ops.grouped_gemm_add_(target, y, x, found_offsets, None, everywhere_index["index_a"])
+        ops.grouped_gemm_add_(sums, of_sums, of_tokens, order.offsets, None, order.tokens)
+        same(target, sums, 100, places)
     for places, (chosen,) in every_placement(mesh, experts):
         for found, want in zip(rt.expert_order(chosen, 4), order):
             assert torch.equal(found.full_tensor(), want), places

@@ -623,3 +623,10 @@ def test_a_linear_layer_finds_the_rows_of_tokens(device, recipe):
     assert all(torch.equal(one, other) for one, other in zip(*results))
     with pytest.raises(ValueError, match=r"give tokens, \[tokens, 128\]"):
         layer(x[:, :64], order)
+
+
+def test_tokens_may_lie_in_any_order(device):
+    layer = made(device, torch.bfloat16, hidden=32, inner=16)
+    base = torch.randn(32, 40, device=device).bfloat16()
+    for x in (base.t(), torch.randn(1, 32, device=device).bfloat16().expand(10, 32), torch.randn(20, 64, device=device).bfloat16()[:, ::2]):
+        assert torch.equal(layer(x).y, layer(x.contiguous()).y)

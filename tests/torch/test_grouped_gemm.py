@@ -148,8 +148,21 @@ def test_what_an_index_may_not_be(device):
     ):
         with pytest.raises(error, match="index|places"):
             rt.grouped_gemm(x, b, order.offsets, **options)
+    with pytest.raises(ValueError, match="not contiguous"):
+        rt.grouped_gemm(x, b, order.offsets, index_a=torch.stack([order.tokens[:, 0]] * 2, 1)[:, 0])
     with pytest.raises(ValueError, match="give places"):
         rt.grouped_gemm(x.requires_grad_(), b, order.offsets, index_a=order.tokens)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_index_that_is_no_row_is_named_on_a_processor(on_cpu, dtype):
+    x, b = torch.randn(7, 3, dtype=dtype), torch.randn(2, 3, 4, dtype=dtype)
+    offsets, index = torch.tensor([1, 3, 4]), torch.tensor([99, 0, -1, 6, 99], dtype=torch.int32)
+    out = rt.grouped_gemm(x, b, offsets, index_a=index)  # rows of no group are not looked at
+    assert not out[0].any() and not out[2].any() and not out[4].any() and out[1].any() and out[3].any()
+    index[2] = 7
+    with pytest.raises(ValueError, match="2 is 7, of 7 rows"):
+        rt.grouped_gemm(x, b, offsets, index_a=index)
 
 
 def test_main_grad_takes_the_gradient_of_the_stack(device):

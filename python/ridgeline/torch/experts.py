@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.utils.checkpoint import checkpoint
 
 from . import exchange
-from ._recipe import RecipeLike, describe
+from ._recipe import Recipe, RecipeLike, describe
 from .grouped import codes_swiglu, fp8_grouped_linear, recipe_of
 from .kept import factor
 from .modules import Linear, _main_grad
@@ -25,9 +25,9 @@ class GroupedLinear(torch.nn.Module):
 
     ``weight`` is [num_experts, out_features, in_features]: ``weight[e]`` is that of a torch.nn.Linear. ``offsets`` [num_experts + 1] says on the device
     where the rows of each expert begin and where the last end (``expert_order``); rows of none are 0 in the result. Gradients are products of groups, too;
-    that of a weight with ``main_grad`` is added there. With ``order`` in place of offsets x are tokens, whose rows for each expert the products find by index:
-    no copy of them is made, or saved for backward (8-bit products are made of a copy). With ``recipe`` products are made of 8-bit floats, as ``fp8_grouped_linear`` takes it; in a block of
-    ``autocast_fp8(enabled=False)`` they are not, and recipes of such blocks are for ``Linear`` and ``Fp8Linear``. In a block of
+    that of a weight with ``main_grad`` is added there. With an ``ExpertOrder`` in place of offsets x are tokens, whose rows for each expert the product finds by
+    index: no copy of them is kept (8-bit products are made of one). With ``recipe`` products are made of 8-bit floats, as ``fp8_grouped_linear`` takes it; in
+    a block of ``autocast_fp8(enabled=False)`` they are not, and recipes of such blocks are for ``Linear`` and ``Fp8Linear``. In a block of
     ``quantized_weights`` the weight is quantised once a step.
     """
 
@@ -62,26 +62,27 @@ class GroupedLinear(torch.nn.Module):
         if not isinstance(offsets, ExpertOrder):
             return self._times(x, offsets)
         order = offsets
-        if self._coded():
+        if self._recipe_in_force() is not None:
             return self._times(permute(x, order), order.offsets)
-        main_grad = _main_grad(self.weight)
+        x, main_grad = x.contiguous(), _main_grad(self.weight)
         return grouped_gemm(x, self.weight, order.offsets, True, main_grad=main_grad, index_a=order.tokens, places=order.rows)
 
-    def _coded(self) -> bool:
-        return self.recipe is not None and in_force(self.recipe) is not None
+    def _recipe_in_force(self) -> Recipe | None:
+        return self.recipe if self.recipe is not None and in_force(self.recipe) is not None else None
 
     def _times(self, x: torch.Tensor, offsets: torch.Tensor, factors: torch.Tensor | None = None) -> torch.Tensor:
-        main_grad = _main_grad(self.weight)
-        if self.recipe is None or not self._coded():
+        main_grad, recipe = _main_grad(self.weight), self._recipe_in_force()
+        if recipe is None:
             return grouped_gemm(x, self.weight, offsets, True, main_grad=main_grad)
-        return fp8_grouped_linear(x, factor(self, self.weight, self.recipe), offsets, self.recipe, main_grad=main_grad, factors=factors)
+        return fp8_grouped_linear(x, factor(self, self.weight, recipe), offsets, recipe, main_grad=main_grad, factors=factors)
 
     def _codes_swiglu(self) -> bool:
         """Whether the layer may be given gate and up and their factors: if it saves codes for its gradient, and its call is ``forward`` alone."""
-        if self.recipe is None or not self._coded() or not (torch.is_grad_enabled() and self.weight.requires_grad):
+        recipe = self._recipe_in_force()
+        if recipe is None or not (torch.is_grad_enabled() and self.weight.requires_grad):
             return False
         hooks = (self._forward_pre_hooks, self._forward_hooks, self._backward_pre_hooks, self._backward_hooks)
-        return type(self) is GroupedLinear and not any(hooks) and codes_swiglu(self.recipe)
+        return type(self) is GroupedLinear and not any(hooks) and codes_swiglu(recipe)
 
     def extra_repr(self) -> str:
         words = f"num_experts={self.num_experts}, in_features={self.in_features}, out_features={self.out_features}"
@@ -227,7 +228,10 @@ class MoE(torch.nn.Module):
         """What the experts make of the rows of x, sorted, times the factors of the sorted rows."""
         if not (self.recompute and torch.is_grad_enabled()):
             return self._down(self._gate_up(x, order), factors, order.offsets)
-        both = checkpoint(self._gate_up, x, order, use_reentrant=False, preserve_rng_state=False)
+        if self.gate_up._recipe_in_force() is None:  # a product that finds its rows saves none of them
+            both = self._gate_up(x, order)
+        else:
+            both = checkpoint(self._gate_up, x, order, use_reentrant=False, preserve_rng_state=False)
         made: torch.Tensor = checkpoint(self._down, both, factors, order.offsets, use_reentrant=False, preserve_rng_state=False)
         return made
 

@@ -89,9 +89,9 @@ def grouped_gemm(
     offsets    [groups + 1], int32 or int64: rows offsets[g] to offsets[g + 1] are those of group g; the others are 0 in the result
     out_dtype  the inputs' (default) or torch.float32
     trans_a    sums over the rows of each group instead, a[rows of g].T @ b[rows of g]: a [rows, m], b [rows, n], [groups, m, n]
-    main_grad  of b's shape, float32: backward adds b's gradient here and returns none for b
+    main_grad  of b's shape, float32 or b's dtype: backward adds b's gradient here and returns none for b
     index_a    [rows] or [rows, 1], int32: row r of the groups is a[index_a[r]], of zeros where that is negative (``ExpertOrder.tokens``); no copy of the
-               rows is made or saved
+               rows is kept
     index_b    the same for b, with trans_a
     places     [rows of what is gathered, m]: the rows of the groups that name each of its rows, in the order in which its gradient adds them up; negative:
                none (``ExpertOrder.rows``). Needed where that has a gradient

@@ -43,8 +43,9 @@ std::vector<record::Case> check_cases() {
       }
     }
   }
-  for (const char* more : {"gather=a", "gather=b", "gather=b sources=40 offsets=i64"}) {
-    cases.push_back(make_case({190, 5, 72, 88}, "tn", fmt::format("dtype=bf16 out=f32 accumulate=1 {}", more)));
+  for (const char* more :
+       {"out=f32 gather=a", "out=f32 gather=b", "out=f32 gather=b sources=40 offsets=i64", "gather=a", "gather=b"}) {
+    cases.push_back(make_case({190, 5, 72, 88}, "tn", fmt::format("dtype=bf16 accumulate=1 {}", more)));
   }
   return cases;
 }

@@ -8,7 +8,7 @@
 // Shapes    along rows: A [rows, k], B [groups, k, n] or with trans_b [groups, n, k], C [rows, n]. Along sums, which is
 //           trans_a: A [rows, m], B [rows, n], C [groups, m, n]. offsets [groups + 1]. Sizes from 0, groups from 1.
 //           Rows of C before o[0] and from o[groups] on are 0. An empty group has no rows, and its C[g] is 0.
-// Index     index_a [rows], i32: row r of A is A[index_a[r], :], and A has any number of rows, the tokens that experts
+// Index     index_a [rows], i32: row r of A is A[index_a[r], :], and A has any number of rows: tokens that experts
 // share.
 //           index_b so for B, along sums. A negative one stands for a row of zeros. One of the two at most.
 // Dtypes    A and B the same one of f32, bf16, f16; C that one or f32; offsets i32 or i64.
@@ -19,15 +19,15 @@
 // accumulate  Along sums: C += the sums, added in fp32 and rounded once. An empty group leaves its C[g] as it is.
 // NaN, Inf  As the sums say, within a group: what other groups, and rows of no group, hold changes nothing.
 // Same bits Always, whatever the number of threads.
-// Cost      2 k n FLOP for each row (along sums 2 m n); the rows of groups, B and C once.
+// Cost      2 k n FLOP for each row (along sums 2 m n); the rows of groups, or those that an index names, B and C once.
 // Streams   As gemm's; offsets are read by the kernel, in the stream's order.
 // Backward  Calls of grouped_gemm: with B the other way round for A, along sums for B. offsets has no gradient, nor has
 //           an index. A gathered operand's gradient is that of the rows, added up by combine_rows; it is no call of
 //           this operator.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, with the values. On a processor
-//           offsets that fall or leave 0 .. rows, and an index from the number of rows on: the error names place and
-//           value, and nothing is written. A GPU takes an offset that is less than one before it for that one, one
-//           outside of 0 .. rows for the nearer end, and such an index for a row of zeros.
+//           offsets that fall or leave 0 .. rows, and for a row of a group an index from the number of rows on: the
+//           error names place and value, and nothing is written. A GPU takes an offset that is less than one before it
+//           for that one, one outside of 0 .. rows for the nearer end, and such an index for a row of zeros.
 #pragma once
 
 #include "ridge/result.h"

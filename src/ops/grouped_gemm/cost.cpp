@@ -1,8 +1,10 @@
+#include <algorithm>
+
 #include "ops/grouped_gemm/grouped_gemm.h"
 
 namespace ridge::ops::grouped_gemm {
 
-// Of offsets that leave no row out. A gathered operand is read once, with its index.
+// Of offsets that leave no row out. Of a gathered operand at most as many rows are read as it has, with the index.
 record::Cost cost(const Problem& problem) {
   const Shape s = shape_of(problem);
   const auto rows = static_cast<double>(s.rows), groups = static_cast<double>(s.groups), n = static_cast<double>(s.n);
@@ -11,7 +13,7 @@ record::Cost cost(const Problem& problem) {
   const double offsets = (groups + 1) * size_bits(s.offsets) / 8.0, stack = groups * depth * n;
   record::Cost cost;
   cost.flop = 2 * rows * depth * n;
-  const auto sources = static_cast<double>(s.sources);
+  const auto sources = static_cast<double>(std::min(s.sources, s.rows));
   const double rows_a = s.gather == kOfA ? sources : rows, rows_b = s.gather == kOfB ? sources : rows;
   cost.bytes = s.along_sums ? (rows_a * depth + rows_b * n) * in + stack * out * (s.accumulate ? 2 : 1)
                             : (rows_a * depth + stack) * in + rows * n * out;

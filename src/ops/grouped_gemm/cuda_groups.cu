@@ -24,7 +24,7 @@
 op = "grouped_gemm"
 # At entry 65536 registers are shared by 384 threads; setmaxnreg then moves them to the consumers.
 max_registers = 168
-# Of every kernel of a build, so not where one copies rows.
+# Looked for in every kernel of a build; the one that copies rows has none of them.
 sass = [{ opcode = "HGMMA", when = "RIDGE_COPIES == 0" }, { opcode = "UTMALDG", when = "RIDGE_COPIES == 0" }, { opcode = "UTMASTG", when = "(accumulate == 0 || out == 0) && RIDGE_COPIES == 0" }, { opcode = "UTMAREDG", when = "accumulate && out && RIDGE_COPIES == 0" }, { opcode = "LDGSTS", when = "gather && RIDGE_COPIES == 0" }]
 [define]
 RIDGE_TYPE_A = { value = "dtype - 1", names = ["kBf16", "kF16"] }
@@ -95,7 +95,7 @@ name = "shared_bytes"
 expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 24) + RIDGE_SLAB_BUFFERS * (16384 + (accumulate && out == 0 ? 64 : 0)) + (groups + 1) * 8"
 # Elements of a row that is found by index.
 [[value]]
-name = "gathered"
+name = "gathered_width"
 expression = "gather == 2 ? n : along_sums ? m : k"
 [[value]]
 name = "accumulators"
@@ -103,7 +103,7 @@ expression = "(RIDGE_PINGPONG ? RIDGE_BLOCK_M : RIDGE_BLOCK_M / 2) / 64 * RIDGE_
 
 [[struct]]
 name = "rows_by_index"
-members = [{ operand = "index", when = "gather" }, { operand = "a" }, { operand = "b" }, { i64 = "gather == 2 ? b_stride0 : a_stride0" }, { u32 = "sources" }, { u32 = "gathered" }]
+members = [{ operand = "index", when = "gather" }, { operand = "a" }, { operand = "b" }, { i64 = "gather == 2 ? b_stride0 : a_stride0" }, { u32 = "sources" }, { u32 = "gathered_width" }]
 
 [[needs]]
 expression = "dtype > 0"
@@ -153,7 +153,7 @@ reason = "the last slab of a row may overlap the one before it, but not when it 
 
 [[workspace]]
 name = "copied_rows"
-bytes = "RIDGE_COPIES ? rows * round_up(gathered, 8) * 2 : 0"
+bytes = "RIDGE_COPIES ? rows * round_up(gathered_width, 8) * 2 : 0"
 
 [[tensor_map]]
 name = "map_a"
@@ -183,16 +183,16 @@ name = "map_copied_a"
 workspace = "copied_rows"
 dtype = "bf16"
 when = "RIDGE_COPIES && gather == 1"
-sizes = ["gathered", "rows"]
-strides = ["round_up(gathered, 8) * 2"]
+sizes = ["gathered_width", "rows"]
+strides = ["round_up(gathered_width, 8) * 2"]
 box = [64, "along_sums ? (RIDGE_BLOCK_M / 64 % RIDGE_CLUSTER_N == 0 ? 64 : 64 / RIDGE_CLUSTER_N) : RIDGE_BLOCK_M / RIDGE_CLUSTER_N"]
 [[tensor_map]]
 name = "map_copied_b"
 workspace = "copied_rows"
 dtype = "bf16"
 when = "RIDGE_COPIES && gather == 2"
-sizes = ["gathered", "rows", 1, 1]
-strides = ["round_up(gathered, 8) * 2", 16, 16]
+sizes = ["gathered_width", "rows", 1, 1]
+strides = ["round_up(gathered_width, 8) * 2", 16, 16]
 box = [64, "RIDGE_BLOCK_N / 64 % RIDGE_CLUSTER_M == 0 ? 64 : 64 / RIDGE_CLUSTER_M", 1, 1]
 
 [[kernel]]
@@ -563,7 +563,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     }
     if constexpr (C::kAddsOld) {
       for (u32 i = 0; i < C::kConsumers * 4; ++i) {
-        AddedSlabs<C>::init(base + SharedLayout::kSlabBarriers + i * SharedLayout::kSlabBarrierBytes);
+        AddedSlabs<C, StackPlaces>::init(base + SharedLayout::kSlabBarriers + i * SharedLayout::kSlabBarrierBytes);
       }
     }
     ring.init(C::kWarpsPerTile * (C::kClusterM + C::kClusterN - 1), C::kGathers ? 1 + kGatherWarps : 1);

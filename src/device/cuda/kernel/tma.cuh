@@ -58,6 +58,11 @@ __device__ __forceinline__ void load_box(u32 destination, const TensorMap& map, 
       "l"(reinterpret_cast<u64>(&map)), "r"(barrier), "r"(at.x), "r"(at.y), "r"(at.z), "r"(at.w)
       : "memory");
 }
+__device__ __forceinline__ void prefetch_box(const TensorMap& map, const BoxCorner& at) {
+  asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];" ::"l"(reinterpret_cast<u64>(&map)),
+               "r"(at.x), "r"(at.y), "r"(at.z), "r"(at.w)
+               : "memory");
+}
 __device__ __forceinline__ void load_box_multicast(u32 destination, const TensorMap& map, u32 barrier,
                                                    const BoxCorner& at, u16 block_mask) {
   asm volatile(
@@ -65,12 +70,6 @@ __device__ __forceinline__ void load_box_multicast(u32 destination, const Tensor
       "%4, %5, %6}], [%2], %7;" ::"r"(destination),
       "l"(reinterpret_cast<u64>(&map)), "r"(barrier), "r"(at.x), "r"(at.y), "r"(at.z), "r"(at.w), "h"(block_mask)
       : "memory");
-}
-
-__device__ __forceinline__ void prefetch_box(const TensorMap& map, const BoxCorner& at) {
-  asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];" ::"l"(reinterpret_cast<u64>(&map)),
-               "r"(at.x), "r"(at.y), "r"(at.z), "r"(at.w)
-               : "memory");
 }
 
 // A plain run of bytes, no map: address and size are multiples of 16.

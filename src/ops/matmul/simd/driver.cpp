@@ -125,13 +125,19 @@ class Block {
         const Range band{i, std::min(rows.end, i + band_)};
         const float* const a = direct_a_ ? reinterpret_cast<const float*>(a_at(i, p)) : packed_a(band, steps, strip);
         tile.c = in_place ? static_cast<float*>(g_.c) + i * g_.c_stride + strip.begin
-                          : sums_ + (i - rows.begin) * sums_stride_;
+                          : moved(sums_, (i - rows.begin) * sums_stride_);
         if (!in_place && steps.end == k_) {
           tile.narrow = static_cast<std::uint16_t*>(g_.c) + i * g_.c_stride + strip.begin;
         }
         run_band(band, strip, steps, a, tile, i == rows.begin);
       }
     }
+  }
+
+  // Null stays null: sums that need no scratch have none.
+  template <class T>
+  static T* moved(T* from, Index by) {
+    return from == nullptr ? nullptr : from + by;
   }
 
   // A panel of a block of B, of `cols` columns.
@@ -219,16 +225,16 @@ class Block {
       tile.b = direct_b_ ? reinterpret_cast<const float*>(b_at(steps.begin, j)) : packed;
       tile.fetch = reinterpret_cast<const char*>(tile.b);
       tile.a = a;
-      tile.c = to.c + (j - strip.begin);
-      tile.narrow = to.narrow != nullptr ? to.narrow + (j - strip.begin) : nullptr;
+      tile.c = moved(to.c, j - strip.begin);
+      tile.narrow = moved(to.narrow, j - strip.begin);
       for (Index t = 0; t < tiles.count; ++t) {
         const Index height = tiles.height(t);
         tile.a_stride = direct_a_ ? row_steps : height;
         if (!direct_b_ && first) fetch_next(strip, steps, j, t, tile);
         kernels[height - 1](tile);
         tile.a += height * (direct_a_ ? (g_.trans_a ? 1 : row_steps) : steps.size());
-        tile.c += height * tile.c_stride;
-        if (tile.narrow != nullptr) tile.narrow += height * tile.narrow_stride;
+        tile.c = moved(tile.c, height * tile.c_stride);
+        tile.narrow = moved(tile.narrow, height * tile.narrow_stride);
       }
     }
   }
