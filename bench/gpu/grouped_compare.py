@@ -66,8 +66,12 @@ class Work:
         if top and direction != "dgrad" and not self.adds:
             self.index = (torch.randperm(rows, device="cuda") // top).int()
             self.tokens = draw(rows // top, k)
-            setattr(self, "b" if direction == "wgrad" else "a", self.tokens[self.index.long()])
+            self.put(self.tokens[self.index.long()])
         self.flop = 2.0 * rows * n * k
+
+    def put(self, rows):
+        """The layer's inputs, sorted by experts."""
+        setattr(self, "b" if self.direction == "wgrad" else "a", rows)
 
     def right(self):
         """In float64, group by group, rounded to float32."""
@@ -98,13 +102,13 @@ class Work:
         return self.of_rows()
 
     def copied(self):
-        setattr(self, "b" if self.direction == "wgrad" else "a", rt.combine_rows(self.tokens, self.index[:, None]))
+        self.put(rt.combine_rows(self.tokens, self.index[:, None]))
         return self.of_rows()
 
     def taken(self):
         """For the peers: the rows of tokens, if that is what there is."""
         if self.index is not None:
-            setattr(self, "b" if self.direction == "wgrad" else "a", self.tokens.index_select(0, self.index))
+            self.put(self.tokens.index_select(0, self.index))
 
     def of_rows(self):
         if self.adds:

@@ -52,6 +52,13 @@ struct Experts {
   }
 };
 
+// What binding a case says.
+std::string bound(const char* words) {
+  const auto problem =
+      (*ops::find_operator("grouped_gemm"))->bind(*record::parse_case(std::string("grouped_gemm ") + words));
+  return problem ? std::string("taken") : problem.error().text();
+}
+
 TEST(GroupedGemm, MultipliesEachRowByTheMatrixOfItsGroupAndClearsTheOthers) {
   Experts experts;
   const Status status = grouped_gemm(experts.args(), Stream::cpu(2));
@@ -135,11 +142,6 @@ TEST(GroupedGemm, SaysWhatDoesNotGoTogether) {
   EXPECT_THAT(error([](auto& args) { args.trans_a = args.trans_b = true; }), HasSubstr("B cannot be transposed"));
   EXPECT_THAT(error([](auto& args) { args.offsets.dtype = DType::kF32; }), HasSubstr("give i32 or i64"));
   EXPECT_THAT(error([&](auto& args) { args.c = args.a; }), HasSubstr("C"));
-  const ops::Operator& op = **ops::find_operator("grouped_gemm");
-  const auto bound = [&](const char* words) {
-    const auto problem = op.bind(*record::parse_case(std::string("grouped_gemm ") + words));
-    return problem ? std::string("taken") : problem.error().text();
-  };
   EXPECT_THAT(bound("groups=0"), HasSubstr("0 groups"));
   EXPECT_THAT(bound("layout=tn k=5"), HasSubstr("give m and n"));
   EXPECT_THAT(bound("layout=nn m=5"), HasSubstr("give k and n"));
@@ -206,11 +208,6 @@ TEST(GroupedGemm, AnIndexThatIsWrongIsNamedAndNothingIsWritten) {
   GroupedGemmArgs args = taken.args();
   args.index_a = TensorView::contiguous(index.data(), DType::kI32, {11});
   EXPECT_TRUE(grouped_gemm(args, Stream::cpu(1)));
-  const ops::Operator& op = **ops::find_operator("grouped_gemm");
-  const auto bound = [&](const char* words) {
-    const auto problem = op.bind(*record::parse_case(std::string("grouped_gemm ") + words));
-    return problem ? std::string("taken") : problem.error().text();
-  };
   EXPECT_THAT(bound("layout=nt gather=b"), HasSubstr("gather=b without layout=tn"));
   EXPECT_THAT(bound("sources=5"), HasSubstr("sources=5 without gather"));
 }

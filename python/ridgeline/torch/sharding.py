@@ -59,6 +59,12 @@ class _Rule:
         blocked = any(along.upper() in each for each in letters)
         return not blocked or self.sizes[along] % (self.block * self.ranks) == 0
 
+    def replicate(self, args: tuple[Any, ...], positions: range) -> None:
+        """Tensors that may be given there are whole on every rank."""
+        for at in positions:
+            if _get(args, at) is not None:
+                self.letters[at] = "." * len(args[at].shape)
+
     def ways(self, along: str, sum_over: str = "") -> list[tuple[list[Any], list[Any]]]:
         from torch.distributed.tensor import Partial, Replicate
 
@@ -121,18 +127,14 @@ def _grouped(*args: Any) -> Any:
     rule.letters[:3] = ["rm", "rn", "o"] if trans_a else ["rk", "gnk" if trans_b else "gkn", "o"]
     if _get(args, 6) is not None:
         rule.letters[6] = rule.letters[1]
-    for at in range(7, 10):  # of index_a, index_b and places rows stay together, too
-        if _get(args, at) is not None:
-            rule.letters[at] = "op"[: len(args[at].shape)]
+    rule.replicate(args, range(7, 10))  # index_a, index_b, places
     return rule.ways("mn", "") if trans_a else rule.ways("nk", "k")
 
 
 def _grouped_add(*args: Any) -> Any:
     rule = _Rule(len(args), [])
     rule.letters[:4] = ["gmn", "rm", "rn", "o"]
-    for at in range(4, 6):  # index_a, index_b
-        if _get(args, at) is not None:
-            rule.letters[at] = "op"[: len(args[at].shape)]
+    rule.replicate(args, range(4, 6))  # index_a, index_b
     return rule.ways("mn", "")
 
 

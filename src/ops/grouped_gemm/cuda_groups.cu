@@ -97,6 +97,13 @@ expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 24) + RIDG
 [[value]]
 name = "gathered_width"
 expression = "gather == 2 ? n : along_sums ? m : k"
+# Rows of a box of A and of B: what one block of a cluster brings, or a column of 64 of it.
+[[value]]
+name = "box_a"
+expression = "along_sums ? (RIDGE_BLOCK_M / 64 % RIDGE_CLUSTER_N == 0 ? 64 : 64 / RIDGE_CLUSTER_N) : RIDGE_BLOCK_M / RIDGE_CLUSTER_N"
+[[value]]
+name = "box_b"
+expression = "layout == 1 ? RIDGE_BLOCK_N / RIDGE_CLUSTER_M : RIDGE_BLOCK_N / 64 % RIDGE_CLUSTER_M == 0 ? 64 : 64 / RIDGE_CLUSTER_M"
 [[value]]
 name = "accumulators"
 expression = "(RIDGE_PINGPONG ? RIDGE_BLOCK_M : RIDGE_BLOCK_M / 2) / 64 * RIDGE_BLOCK_N / 2"
@@ -160,14 +167,14 @@ name = "map_a"
 operand = "a"
 sizes = ["along_sums ? m : k", "gather == 1 ? sources : rows"]
 strides = ["a_stride0 * a_bytes"]
-box = [64, "along_sums ? (RIDGE_BLOCK_M / 64 % RIDGE_CLUSTER_N == 0 ? 64 : 64 / RIDGE_CLUSTER_N) : RIDGE_BLOCK_M / RIDGE_CLUSTER_N"]
+box = [64, "box_a"]
 l2_promotion = "a_stride0 * a_bytes % 128 == 0 ? 256 : 128"
 [[tensor_map]]
 name = "map_b"
 operand = "b"
 sizes = ["layout == 1 ? k : n", "gather == 2 ? sources : along_sums ? rows : layout == 1 ? n : k", "along_sums ? 1 : groups", 1]
 strides = ["row_b * b_bytes", "along_sums ? 16 : b_stride0 * b_bytes", 16]
-box = [64, "layout == 1 ? RIDGE_BLOCK_N / RIDGE_CLUSTER_M : RIDGE_BLOCK_N / 64 % RIDGE_CLUSTER_M == 0 ? 64 : 64 / RIDGE_CLUSTER_M", 1, 1]
+box = [64, "box_b", 1, 1]
 l2_promotion = "row_b * b_bytes % 128 == 0 ? 256 : 128"
 [[tensor_map]]
 name = "map_c"
@@ -185,7 +192,7 @@ dtype = "bf16"
 when = "RIDGE_COPIES && gather == 1"
 sizes = ["gathered_width", "rows"]
 strides = ["round_up(gathered_width, 8) * 2"]
-box = [64, "along_sums ? (RIDGE_BLOCK_M / 64 % RIDGE_CLUSTER_N == 0 ? 64 : 64 / RIDGE_CLUSTER_N) : RIDGE_BLOCK_M / RIDGE_CLUSTER_N"]
+box = [64, "box_a"]
 [[tensor_map]]
 name = "map_copied_b"
 workspace = "copied_rows"
@@ -193,7 +200,7 @@ dtype = "bf16"
 when = "RIDGE_COPIES && gather == 2"
 sizes = ["gathered_width", "rows", 1, 1]
 strides = ["round_up(gathered_width, 8) * 2", 16, 16]
-box = [64, "RIDGE_BLOCK_N / 64 % RIDGE_CLUSTER_M == 0 ? 64 : 64 / RIDGE_CLUSTER_M", 1, 1]
+box = [64, "box_b", 1, 1]
 
 [[kernel]]
 symbol = "ridge_copy_rows"
@@ -362,8 +369,6 @@ struct SharedLayout {
   static constexpr u32 kSlabBarriers = kLoaded + Config::kStages * kBarrierBytes;
   static constexpr u32 kGroups = kSlabBarriers + Config::kConsumers * 4 * kSlabBarrierBytes;
 };
-
-inline constexpr u32 kStepsAhead = 16;  // of the end of K, where a tile's old content of C is asked for
 
 // Steps of K of a tile.
 __device__ __forceinline__ u32 steps_of(const GroupTile& tile, u32 k_blocks) {

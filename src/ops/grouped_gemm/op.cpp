@@ -44,9 +44,22 @@ Status check_layouts(const Args& args) {
   return check_layout(kOp, "offsets", args.offsets, 1, "give a contiguous vector");
 }
 
+// The index of a call; of none a view without a rank.
+struct GivenIndex {
+  Gather gather;
+  const char* name;
+  TensorView view;
+};
+GivenIndex given_index(const Args& args) {
+  if (args.index_a.rank != 0) return {kOfA, "index_a", args.index_a};
+  if (args.index_b.rank != 0) return {kOfB, "index_b", args.index_b};
+  return {kNone, "", {}};
+}
+
 // Of an index that is given: what it may be beside.
 Status check_index(const Args& args) {
-  if (args.index_a.rank == 0 && args.index_b.rank == 0) return ok_status();
+  const GivenIndex index = given_index(args);
+  if (index.gather == kNone) return ok_status();
   if (args.index_a.rank != 0 && args.index_b.rank != 0) {
     return with_hint(
         invalid("{}: index_a is {} and index_b is {}", kOp, args.index_a.describe(), args.index_b.describe()),
@@ -56,9 +69,7 @@ Status check_index(const Args& args) {
     return with_hint(invalid("{}: index_b without trans_a", kOp),
                      "B is a stack of matrices; give index_a to find rows of A");
   }
-  const bool of_a = args.index_a.rank != 0;
-  return check_layout(kOp, of_a ? "index_a" : "index_b", of_a ? args.index_a : args.index_b, 1,
-                      "give a contiguous vector");
+  return check_layout(kOp, index.name, index.view, 1, "give a contiguous vector");
 }
 
 Status check_sizes(const Args& args, const Shape& s) {
@@ -73,8 +84,8 @@ Status check_sizes(const Args& args, const Shape& s) {
                        [&] { return fmt::format("{}; check trans_a and trans_b", operand_text(args)); });
   };
   if (s.gather != kNone) {
-    const bool of_a = s.gather == kOfA;
-    RIDGE_CHECK_OK(check_shape(kOp, of_a ? "index_a" : "index_b", of_a ? args.index_a : args.index_b, DType::kI32, rows,
+    const GivenIndex index = given_index(args);
+    RIDGE_CHECK_OK(check_shape(kOp, index.name, index.view, DType::kI32, rows,
                                "give the i32 number of a row for each row of the groups"));
   }
   RIDGE_CHECK_OK(fits("A", args.a, a_rows));
@@ -223,8 +234,9 @@ Result<Call> make_call(const Args& args) {
   Shape s;
   s.along_sums = args.trans_a;
   s.trans_b = args.trans_b;
-  s.gather = args.index_a.rank != 0 ? kOfA : args.index_b.rank != 0 ? kOfB : kNone;
-  const TensorView& index = s.gather == kOfA ? args.index_a : args.index_b;
+  const GivenIndex given = given_index(args);
+  const TensorView& index = given.view;
+  s.gather = given.gather;
   s.rows = s.gather == kOfA ? index.shape[0] : args.a.shape[0];
   s.sources = s.gather == kOfA ? args.a.shape[0] : s.gather == kOfB ? args.b.shape[0] : 0;
   s.groups = s.along_sums ? args.c.shape[0] : args.b.shape[0];

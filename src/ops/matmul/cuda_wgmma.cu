@@ -488,7 +488,6 @@ struct SharedLayout {
   static_assert(kOwnPieces * (Config::kSplitK - 1) * kPieceBytes <= kSlabs, "the pieces must fit over the stages");
 };
 
-inline constexpr u32 kStepsAhead = 16;    // of the end of K
 inline constexpr u32 kFinishBarrier = 3;  // and 4: named barriers of one warpgroup each
 
 // Bytes of scales for the rows (or columns) of a tile that lie inside the matrix, whole chunks of 16.

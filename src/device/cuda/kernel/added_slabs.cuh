@@ -55,6 +55,10 @@ __device__ __forceinline__ void add_slab_32bit(float (&d)[kCount], int first, in
   write_slab_32bit(d, first, buffer, lane);
 }
 
+// How many steps before the end of K a tile's first slabs are asked for, where nothing else is waited for meanwhile: so
+// late that those which L2 prefetches are still there.
+inline constexpr u32 kStepsAhead = 16;
+
 // Places in a matrix, and in a stack of them whose maps have four dimensions.
 struct MatrixPlaces {
   __device__ __forceinline__ void load(u32 to, const TensorMap& map, u32 barrier, i32 x, i32 y) const {

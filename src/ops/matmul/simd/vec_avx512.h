@@ -60,7 +60,7 @@ struct Avx512 {
   }
   template <Element E>
   static Reg widen_as(const std::uint16_t* p, int count) {
-    return widen<E>(_mm256_maskz_loadu_epi16(mask(count), p));
+    return load_part_as<E>(p, count);  // also for pairs along k, which load their steps otherwise
   }
   // To nearest even; a NaN stays one.
   template <Element E>
