@@ -70,13 +70,17 @@ def inspect(ridge, cubin, ptxas_text, required):
     kernels = {k["name"]: k for image in json.loads(result.stdout) for k in image["kernels"]}
     if kernels.keys() != reported.keys():
         problems.append(f"ridge inspect finds {sorted(kernels)}, ptxas compiled {sorted(reported)}")
+    problems += [f"there is no kernel {of}" for of in {wanted.rpartition(":")[0] for wanted in required} - {"", *kernels}]
     for name, kernel in kernels.items():
         for key, value in reported.get(name, {}).items():
             if kernel["resources"].get(key) != value:
                 problems.append(f"{name}: ridge inspect reads {key} {kernel['resources'].get(key)}, ptxas reports {value}")
         if kernel["has_listing"]:
             opcodes = {opcode.split(".")[0] for opcode in kernel["opcodes"]}
-            problems += [f"{name}: the machine code has no {wanted}" for wanted in required if wanted not in opcodes]
+            for wanted in required:  # OPCODE of every kernel, SYMBOL:OPCODE of one
+                of, _, opcode = wanted.rpartition(":")
+                if of in ("", name) and opcode not in opcodes:
+                    problems.append(f"{name}: the machine code has no {opcode}")
             if kernel["counts"]["unknown"]:
                 problems.append(f"{name}: {kernel['counts']['unknown']} instructions are in no row of the opcode table")
     return problems

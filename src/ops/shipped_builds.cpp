@@ -32,12 +32,16 @@ std::string name_of(const DescribedKernel& kernel) {  // without "ops/" and ".cu
   return kernel.source().substr(4, kernel.source().rfind('.') - 4);
 }
 
+std::string text_of(const record::KernelOpcode& wanted) {
+  return wanted.kernel.empty() ? wanted.opcode : wanted.kernel + ":" + wanted.opcode;
+}
+
 // A build of a kernel that only a benchmark launches: the variant's macros alone.
 record::ShippedBuild build_of_macros(const DescribedKernel& kernel, const record::KernelVariant& variant) {
   record::ShippedBuild build{
       name_of(kernel), variant.name, kernel.source(), {}, kernel.description().max_registers, {}};
   set_defines(variant, build.defines);
-  for (const record::KernelOpcode& wanted : kernel.description().sass) build.sass.push_back(wanted.opcode);
+  for (const record::KernelOpcode& wanted : kernel.description().sass) build.sass.push_back(text_of(wanted));
   return build;
 }
 
@@ -65,7 +69,7 @@ Status add_variant(const DescribedKernel& kernel, const record::KernelVariant& v
         {}};
     for (const record::KernelOpcode& wanted : kernel.description().sass) {
       RIDGE_TRY(holds, record::evaluate(wanted.when, numbers, facts.reals));
-      if (holds != 0) one.sass.push_back(wanted.opcode);
+      if (holds != 0) one.sass.push_back(text_of(wanted));
     }
     list.builds.push_back(std::move(one));
   }

@@ -196,6 +196,7 @@ Result<KernelDefine> read_define(const NamedLine& line, const SourceBlock& block
 Result<KernelOpcode> read_opcode(BlockKeys& keys) {
   KernelOpcode opcode;
   RIDGE_CHECK_OK(keys.text("opcode", opcode.opcode, true));
+  RIDGE_CHECK_OK(keys.text("kernel", opcode.kernel, false));
   RIDGE_CHECK_OK(keys.text("when", opcode.when, false));
   RIDGE_CHECK_OK(keys.finish());
   if (const auto parsed = expression_variables(opcode.when); !parsed)

@@ -15,7 +15,8 @@
 // and, of a kernel for a GPU, above [configs]:
 //
 //   max_registers = 168                  # of a thread; the compile check refuses more
-//   sass = [{ opcode = "HGMMA", when = "size_a > 1" }]   # instructions that a build must have
+//   sass = [{ opcode = "HGMMA", when = "size_a > 1" }]   # instructions that every kernel of a build must have, or that
+//                                        # with the symbol `kernel`
 //   [define]                             # macros that follow from the case, each in a line, in words of the plan:
 //   TYPE_A = { value = "type_a", names = ["kBf16", "kF16"] }   # the name by the value, or else the number
 //
@@ -59,6 +60,7 @@ struct KernelDefine {
 
 struct KernelOpcode {
   std::string opcode;
+  std::string kernel;  // empty: every one
   PlanNumber when = "1";
 };
 

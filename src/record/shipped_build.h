@@ -14,7 +14,7 @@ struct ShippedBuild {
   std::string source;  // below src/: "ops/matmul/cuda_wgmma.cu"
   std::vector<std::string> defines;
   std::int64_t max_registers = 255;
-  std::vector<std::string> sass;  // opcodes that it must have
+  std::vector<std::string> sass;  // opcodes that every kernel of it must have; "SYMBOL:OPCODE": that one
   static void fields(auto& v, auto& self) {
     v("kernel", self.kernel);
     v("name", self.name);
