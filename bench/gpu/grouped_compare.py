@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Times grouped_gemm, forward and both gradients, beside torch._grouped_mm and QuACK, contenders in turns.
 
-    grouped_compare.py OUT [--configs all|A,B] [--cases 0,1,2] [--loads uniform,skewed] [--directions forward,dgrad,wgrad,add]
+    grouped_compare.py OUT [--configs all|A,B] [--cases 0,1,2] [--loads uniform,skewed] [--directions forward,dgrad,wgrad,add,swiglu,swiglu_backward]
                        [--repeats 15] [--peers torch,quack] [--top 0] [--commit ID]
 
 bfloat16, random normal data, every matrix stored as PyTorch's layers do ([experts, out, in]); wgrad is the sum over the rows of each expert, and add the
-same added to a bfloat16 matrix (torch adds what it made). A skewed load gives
+same added to a bfloat16 matrix (torch adds what it made). swiglu is gate and up of an out of that many features each, with what SwiGLU makes of them and a factor of
+each row; swiglu_backward is the gradient of that, with SwiGLU made again, from the product of the gradient of the layer behind it: `apart` is ours as a product and a call of `activation`, and torch its product and what
+torch.compile makes of the rest. A skewed load gives
 expert g a share that grows as u^3, and one expert nothing. Every call is between two events; before it a gibibyte is written, which displaces the L2. Contenders change
 places from round to round; the median counts. TFLOP/s are 2 rows n k of all rows, of which every one has an expert. The first and the last result of every contender are
 compared with float64, in memory that held NaN before. Writes OUT/grouped.json (with every sample) and .csv. Peers that cannot be imported are named and left out. QuACK runs as its
@@ -46,6 +48,10 @@ def offsets_of(load, experts, rows):
         sum_ += share
         ends.append(round(rows * sum_ / total))
     return ends
+
+
+def parts(result):
+    return result if isinstance(result, tuple) else (result,)
 
 
 class Work:
@@ -92,7 +98,8 @@ class Work:
         if self.adds:
             result.copy_(self.start)
         else:
-            result.fill_(math.nan)
+            for part in parts(result):
+                part.fill_(math.nan)
 
     def ours(self):
         if self.index is not None and self.direction == "wgrad":
@@ -136,8 +143,77 @@ class Work:
         return gemm(self.a, self.weight.mT if self.direction == "forward" else self.weight, cu_seqlens_m=self.offsets)
 
 
+def swiglu_of(both, probs):
+    gate, up = both.float().chunk(2, -1)
+    return (torch.nn.functional.silu(gate) * up * probs[:, None]).bfloat16()
+
+
+def swiglu_gradients_of(d, both, probs):
+    gate, up = both.float().chunk(2, -1)
+    slope = torch.sigmoid(gate)
+    silu = gate * slope
+    scaled = d.float() * probs[:, None]
+    made = torch.cat((scaled * up * (slope + silu * (1 - slope)), scaled * silu), -1).to(d.dtype)
+    return made, (silu * up * probs[:, None]).to(d.dtype), (d.float() * silu * up).sum(-1)
+
+
+class Gated(Work):
+    """Gate and up with their SwiGLU, from inputs of the layer; or the gradients, from those of what the next layer makes of it."""
+
+    def __init__(self, direction, experts, rows, n, k, ends, top=0):
+        super().__init__("forward" if direction == "swiglu" else "dgrad", experts, rows, n if direction == "swiglu" else k, k if direction == "swiglu" else n, ends, top)
+        self.probs = torch.rand(rows, device="cuda")
+        self.backward = direction == "swiglu_backward"
+        if self.backward:
+            self.both = torch.randn(rows, 2 * n, device="cuda").bfloat16()
+        else:
+            self.weight = torch.randn(experts, 2 * n, k, device="cuda").bfloat16() * k**-0.5
+            self.flop *= 2
+        self.compiled = torch.compile(swiglu_gradients_of if self.backward else swiglu_of, dynamic=False)
+
+    def right(self):
+        made = []
+        for g, (begin, end) in enumerate(zip(self.ends[:-1], self.ends[1:])):
+            own, matrix, probs = self.a[begin:end].double(), self.weight[g].double(), self.probs[begin:end].double()[:, None]
+            if self.backward:
+                d = own @ matrix
+                gate, up = self.both[begin:end].double().chunk(2, -1)
+                slope = torch.sigmoid(gate)
+                silu = gate * slope
+                made.append((torch.cat((probs * d * up * (slope + silu * (1 - slope)), probs * d * silu), -1).float(), (probs * silu * up).float(), (d * silu * up).sum(-1).float()))
+            else:
+                both = own @ matrix.t()
+                gate, up = both.bfloat16().double().chunk(2, -1)
+                made.append(((probs * torch.nn.functional.silu(gate) * up).float(), both.float()))
+        return tuple(torch.cat(each) for each in zip(*made))
+
+    def ours(self):
+        ops = torch.ops.ridgeline
+        if self.backward:
+            return ops.grouped_swiglu_backward(self.a, self.weight, self.offsets, self.both, False, self.probs)
+        if self.index is not None:
+            return ops.grouped_swiglu(self.tokens, self.weight, self.offsets, True, self.probs, None, self.index)
+        return ops.grouped_swiglu(self.a, self.weight, self.offsets, True, self.probs)
+
+    def apart(self):
+        if self.backward:
+            d = rt.grouped_gemm(self.a, self.weight, self.offsets)
+            made = torch.ops.ridgeline.activation_backward(d, self.both, None, self.probs, None, "silu", True, 1.0, 1.0, True, False, True)
+            return made[0], rt.swiglu(self.both, probs=self.probs), made[2]
+        of = (self.a, None) if self.index is None else (self.tokens, self.index)
+        both = rt.grouped_gemm(of[0], self.weight, self.offsets, True, index_a=of[1])
+        return rt.swiglu(both, probs=self.probs), both
+
+    def torch(self):
+        self.taken()
+        product = torch._grouped_mm(self.a, self.weight if self.backward else self.weight.mT, offs=self.offsets[1:])
+        return self.compiled(product, self.both, self.probs) if self.backward else (self.compiled(product, self.probs), product)
+
+
 def error(found, right):
     """The largest error in units of what bfloat16 leaves: two roundings of the element, or a part of the tensor's own size."""
+    if isinstance(found, tuple):  # SwiGLU of rounded numbers, whose exponential has four times their errors where y is not yet small
+        return max(error(one, wanted) / 4 for one, wanted in zip(found, right))
     size = right.square().mean().sqrt()
     ratio = ((found.float() - right).abs() / (right.abs() * 2**-7 + size * 2**-8)).max().item()
     return math.inf if math.isnan(ratio) else ratio
@@ -167,11 +243,14 @@ def configurations(wanted):
 
 def measure(case, load, direction, options, displaced):
     experts, rows, n, k = case
-    work = Work(direction, experts, rows, n, k, offsets_of(load, experts, rows), options.top)
+    kind = Gated if direction.startswith("swiglu") else Work
+    work = kind(direction, experts, rows, n, k, offsets_of(load, experts, rows), options.top)
     right = work.right()
     contenders = []
     offered = [(f"ridgeline{'/' if name else ''}{name}", work.ours, f"cuda_groups{'/' if name else ''}{name}") for name in configurations(options.configs)]
-    if work.index is not None:
+    if kind is Gated:
+        offered.append(("apart", work.apart, None))
+    elif work.index is not None:
         offered.append(("copied", work.copied, None))
     offered += [(name, getattr(work, name), None) for name in options.peers.split(",") if name]
     for name, call, configuration in offered:

@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
 
 #include "ops/harness.h"
+#include "ridge/ops/activation.h"
+#include "ridge/ops/activation_backward.h"
 #include "ridge/ops/grouped_gemm.h"
 
 namespace ridge::testing {
@@ -210,6 +213,134 @@ TEST(GroupedGemm, AnIndexThatIsWrongIsNamedAndNothingIsWritten) {
   EXPECT_TRUE(grouped_gemm(args, Stream::cpu(1)));
   EXPECT_THAT(bound("layout=nt gather=b"), HasSubstr("gather=b without layout=tn"));
   EXPECT_THAT(bound("sources=5"), HasSubstr("sources=5 without gather"));
+}
+
+// Gate and up of inputs, and the gradients of their SwiGLU from those of the layer behind.
+struct GatedExperts {
+  static constexpr std::int64_t kRows = 11, kGroups = 4, kIn = 5, kInner = 9;
+  std::vector<std::int32_t> offsets = {1, 4, 4, 9, 9};
+  Floats x = normal(kRows * kIn, 1), b = normal(kGroups * 2 * kInner * kIn, 2), c = filled(kRows * 2 * kInner),
+         y = filled(kRows * kInner), probs = normal(kRows, 3);
+  Floats dy = normal(kRows * kIn, 4), down = normal(kGroups * kIn * kInner, 5), gradient = filled(kRows * 2 * kInner),
+         again = filled(kRows * kInner), dprobs = filled(kRows);
+
+  static Floats filled(std::int64_t count) { return Floats(static_cast<std::size_t>(count), -9); }
+  static TensorView matrix(Floats& of, std::int64_t rows, std::int64_t columns) {
+    return TensorView::contiguous(of.data(), DType::kF32, {rows, columns});
+  }
+  TensorView vector(Floats& of) const { return TensorView::contiguous(of.data(), DType::kF32, {kRows}); }
+  GroupedGemmArgs forward() {
+    GroupedGemmArgs args;
+    args.a = matrix(x, kRows, kIn);
+    args.b = TensorView::contiguous(b.data(), DType::kF32, {kGroups, 2 * kInner, kIn});
+    args.offsets = TensorView::contiguous(offsets.data(), DType::kI32, {kGroups + 1});
+    args.c = matrix(c, kRows, 2 * kInner), args.y = matrix(y, kRows, kInner);
+    args.trans_b = true;
+    args.probs = vector(probs);
+    return args;
+  }
+  GroupedGemmArgs backward() {
+    GroupedGemmArgs args = forward();
+    args.a = matrix(dy, kRows, kIn);
+    args.b = TensorView::contiguous(down.data(), DType::kF32, {kGroups, kIn, kInner});
+    args.gate_up = args.c;
+    args.c = matrix(gradient, kRows, 2 * kInner), args.y = matrix(again, kRows, kInner);
+    args.trans_b = false;
+    args.dprobs = vector(dprobs);
+    return args;
+  }
+};
+
+TEST(GroupedGemm, SwigluHasTheBitsOfActivationAndGradientsThoseOfItsBackward) {
+  GatedExperts e;
+  constexpr std::int64_t kInner = GatedExperts::kInner;
+  Floats plain = GatedExperts::filled(e.kRows * 2 * kInner), right = e.y, d = e.y, to_both = plain, to_probs = e.dprobs;
+  GroupedGemmArgs sums = e.forward();
+  sums.c = GatedExperts::matrix(plain, e.kRows, 2 * kInner), sums.y = sums.probs = {};
+  ASSERT_TRUE(grouped_gemm(sums, Stream::cpu(2)));
+  const auto half = [](Floats& of, std::int64_t which) {
+    TensorView view = GatedExperts::matrix(of, GatedExperts::kRows, 2 * kInner);
+    view.shape[1] = kInner;
+    view.data = of.data() + which * kInner;
+    return view;
+  };
+  ActivationArgs swiglu;
+  swiglu.x = half(plain, 0), swiglu.up = half(plain, 1), swiglu.y = GatedExperts::matrix(right, e.kRows, kInner);
+  swiglu.probs = e.vector(e.probs);
+  ASSERT_TRUE(activation(swiglu, Stream::cpu(2)));
+  const Status status = grouped_gemm(e.forward(), Stream::cpu(2));
+  ASSERT_TRUE(status.ok()) << status.error().text();
+  EXPECT_EQ(e.c, plain);
+  EXPECT_EQ(e.y, right);
+
+  GroupedGemmArgs to_d = e.backward();
+  to_d.c = GatedExperts::matrix(d, e.kRows, kInner), to_d.y = to_d.gate_up = to_d.probs = to_d.dprobs = {};
+  ASSERT_TRUE(grouped_gemm(to_d, Stream::cpu(2)));
+  ActivationBackwardArgs back;
+  back.dy = GatedExperts::matrix(d, e.kRows, kInner), back.forward = swiglu;
+  back.dx = half(to_both, 0), back.dup = half(to_both, 1), back.dprobs = e.vector(to_probs);
+  ASSERT_TRUE(activation_backward(back, Stream::cpu(2)));
+  const Status done = grouped_gemm(e.backward(), Stream::cpu(2));
+  ASSERT_TRUE(done.ok()) << done.error().text();
+  EXPECT_EQ(e.again, right);
+  EXPECT_EQ(e.gradient, to_both) << "sums of f32 are not rounded in between";
+  EXPECT_EQ(e.dprobs, to_probs);
+}
+
+TEST(GroupedGemm, SaysWhatDoesNotGoTogetherWithSwiglu) {
+  const auto error = [](bool backward, auto&& change) {
+    GatedExperts e;
+    GroupedGemmArgs args = backward ? e.backward() : e.forward();
+    change(args);
+    const Status status = grouped_gemm(args, Stream::cpu(1));
+    return status.ok() ? std::string("taken") : status.error().text();
+  };
+  EXPECT_THAT(error(false, [](auto& args) { args.y = {}; }), HasSubstr("probs without y"));
+  EXPECT_THAT(error(true, [](auto& args) { args.y = {}; }), HasSubstr("gate_up without y"));
+  EXPECT_THAT(error(true, [](auto& args) { args.dprobs = {}; }), HasSubstr("give both or none"));
+  EXPECT_THAT(error(false, [](auto& args) { args.dprobs = args.probs; }), HasSubstr("give both or none"));
+  EXPECT_THAT(error(false, [](auto& args) { args.y.shape[1] = 8; }), HasSubstr("y"));
+  EXPECT_THAT(error(false, [](auto& args) { args.probs.shape[0] = 10; }), HasSubstr("probs"));
+  EXPECT_THAT(error(true, [](auto& args) { args.gate_up = args.c; }), HasSubstr("overlaps gate_up"));
+  EXPECT_THAT(error(true, [](auto& args) { args.y = args.gate_up, args.y.shape[1] = 9; }), HasSubstr("overlaps"));
+  EXPECT_THAT(error(false, [](auto& args) { args.b.shape[1] = args.c.shape[1] = 17; }), HasSubstr("as many of up"));
+  EXPECT_THAT(error(false,
+                    [](auto& args) {
+                      args.trans_a = true, args.trans_b = false;
+                      args.b = args.a, args.c = TensorView::contiguous(args.c.data, DType::kF32, {4, 5, 5});
+                    }),
+              HasSubstr("y with trans_a"));
+  EXPECT_THAT(bound("layout=tn epilogue=swiglu"), HasSubstr("epilogue with layout=tn"));
+  EXPECT_THAT(bound("n=7 epilogue=swiglu"), HasSubstr("n=7"));
+  EXPECT_THAT(bound("out=f32 epilogue=swiglu"), HasSubstr("leave out out"));
+  EXPECT_THAT(bound("probs=1"), HasSubstr("probs=1 without epilogue"));
+}
+
+// The check of a call looks at y for the C that is there, and at all that gradients write.
+TEST(GroupedGemm, SpotChecksSeeAWrongSwiglu) {
+  const ops::Operator& op = **ops::find_operator("grouped_gemm");
+  for (const char* words : {"n=16 epilogue=swiglu probs=1", "n=8 epilogue=swiglu_backward probs=1"}) {
+    const auto problem = op.bind(*record::parse_case(fmt::format("grouped_gemm rows=40 groups=3 k=6 {}", words)));
+    ASSERT_TRUE(problem) << problem.error().text();
+    Operands all = make_operands(*problem, kPacked, 5);
+    const ops::Implementation& own = **ops::find_implementation(op, "cpu_groups");
+    ASSERT_TRUE(own.run(*problem, {all.views(), {}}, Stream::cpu(1)));
+    const auto wrong = [&] {
+      const auto spot = op.spot_check(*problem, {all.views(), {}}, 1);
+      return !spot || spot->residual > spot->allowed;
+    };
+    ASSERT_FALSE(wrong()) << words;
+    for (std::size_t i = 0; i < problem->operands.size(); ++i) {
+      if (!problem->operands[i].output) continue;
+      const std::vector<double> right = all.all[i].values();
+      std::vector<double> moved = right;
+      const auto most = std::max_element(moved.begin(), moved.end());
+      *most *= 1.1;
+      all.all[i].assign(moved);
+      EXPECT_TRUE(wrong()) << words << ": " << problem->operands[i].name;
+      all.all[i].assign(right);
+    }
+  }
 }
 
 // The gradient of sum(G * C) in one element of A and of B, by differences of the reference, which is linear in each.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <string>
 
 #include "ops/grouped_gemm/grouped_gemm.h"
 
@@ -43,6 +44,23 @@ std::vector<record::Case> check_cases() {
       }
     }
   }
+  // Columns that end within a tile, a slab and a vector; rows of all lengths.
+  const Size gated[] = {{0, 3, 8, 8},   {5, 1, 3, 4},     {40, 2, 0, 10},    {1, 4, 16, 16},
+                        {33, 7, 17, 6}, {130, 5, 64, 40}, {257, 3, 72, 144}, {64, 70, 40, 96}};
+  for (const char* epilogue : {"swiglu", "swiglu_backward"}) {
+    const auto add = [&](const Size& size, const char* form, const char* more) {
+      cases.push_back(make_case(size, form, fmt::format("{} epilogue={}", more, epilogue)));
+    };
+    for (const Size& size : gated) {
+      add(size, "nt", "dtype=bf16");
+      add(size, "nn probs=1", "dtype=f32");
+    }
+    for (const char* more : {"dtype=bf16 probs=1", "dtype=f16", "dtype=f16 probs=1 offsets=i64"}) {
+      add({210, 6, 80, 72}, "nn", more);
+      add({140, 3, 136, 272}, "nt", more);
+      add({210, 6, 80, 72}, "nt gather=a sources=50", more);
+    }
+  }
   for (const char* more :
        {"out=f32 gather=a", "out=f32 gather=b", "out=f32 gather=b sources=40 offsets=i64", "gather=a", "gather=b"}) {
     cases.push_back(make_case({190, 5, 72, 88}, "tn", fmt::format("dtype=bf16 accumulate=1 {}", more)));
@@ -59,6 +77,7 @@ std::vector<record::Case> bench_cases(Backend backend) {
     for (const char* load : {"uniform", "skewed"}) {
       const std::string more = fmt::format("dtype=bf16 load={}", load);
       for (const char* layout : {"nt", "nn", "tn"}) cases.push_back(make_case(size, layout, more));
+      cases.push_back(make_case(size, "nt", more + " epilogue=swiglu probs=1"));
       cases.push_back(make_case(size, "tn", more + " out=f32 accumulate=1"));
     }
   }
@@ -73,7 +92,11 @@ std::vector<record::Case> cases(CaseSet set, Backend backend) {
 
 record::Case vary(const Problem& problem, Variation variation, std::uint64_t seed) {
   const std::size_t sizes[] = {kRows, shape_of(problem).along_sums ? kM : kK, kN};
-  return vary_sizes(problem, sizes, 40, variation, seed);
+  record::Case varied = vary_sizes(problem, sizes, 40, variation, seed);
+  if (shape_of(problem).epilogue != kSwiglu) return varied;
+  const std::int64_t n = std::stoll(std::string(varied.get("n")));
+  varied.set("n", std::to_string(n / 2 * 2));  // of gate and as many of up
+  return varied;
 }
 
 }  // namespace ridge::ops::grouped_gemm

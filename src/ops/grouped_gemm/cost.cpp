@@ -18,6 +18,12 @@ record::Cost cost(const Problem& problem) {
   cost.bytes = s.along_sums ? (rows_a * depth + rows_b * n) * in + stack * out * (s.accumulate ? 2 : 1)
                             : (rows_a * depth + stack) * in + rows * n * out;
   cost.bytes += offsets + (s.gather == kNone ? 0 : rows * 4);
+  if (s.epilogue == kSums) return cost;
+  // About 20 FLOP for an element of y, or 40 of its gradients; y, and with gradients gate_up and twice as much of C.
+  const bool backward = s.epilogue == kSwigluBackward;
+  const double elements = rows * static_cast<double>(s.inner());
+  cost.flop += elements * (backward ? 40 : 20);
+  cost.bytes += elements * in * (backward ? 4 : 1) + (s.probs ? rows * (backward ? 8 : 4) : 0);
   return cost;
 }
 

@@ -1,6 +1,7 @@
 // Groups one after the other through the register tiles of gemm: those of the matrix unit (AMX), of bf16 dot products
 // where the processor has them at full rate, or of fp32. Every group has all threads, so many tiny groups use one
-// thread each in turn. Rows that are found by index are copied first, group by group.
+// thread each in turn. Rows that are found by index are copied first, group by group. SwiGLU is made of a group's rows
+// behind their product, its gradients from sums of so many rows at a time that they stay in a few megabytes.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -8,8 +9,11 @@
 #include <optional>
 
 #include "base/error.h"
+#include "device/cpu/thread_pool.h"
+#include "ops/gating/simd/pieces.h"
 #include "ops/grouped_gemm/grouped_gemm.h"
 #include "ops/matmul/processor_product.h"
+#include "ops/row_of_matrix.h"
 
 namespace ridge::ops::grouped_gemm {
 namespace {
@@ -44,6 +48,94 @@ class CopiedRows {
   std::unique_ptr<std::byte[]> memory_;
 };
 
+using activation::kPiece;
+
+// SwiGLU of rows and its gradients. `d`: the sums of rows `first` on, with gate_up.
+class Swiglu {
+ public:
+  Swiglu(const Shape& s, std::span<const TensorView> operands) : shape_(s), operands_(operands) {}
+
+  void run(std::int64_t first, std::int64_t last, const TensorView& d, int threads) const {
+    const std::int64_t count = last - first, used = std::clamp<std::int64_t>(count, 1, std::max(threads, 1));
+    device::cpu::thread_pool().run(static_cast<int>(used), [&](int thread) {
+      for (std::int64_t i = count * thread / used; i < count * (thread + 1) / used; ++i) {
+        forward(first + i);
+        if (shape_.epilogue == kSwigluBackward) backward(first + i, RowOfMatrix(d, i));
+      }
+    });
+  }
+  // Rows of no group.
+  void clear(std::int64_t first, std::int64_t last) const {
+    for (std::int64_t row = first; row < last; ++row) {
+      clear_row(operands_[shape_.y()], row);
+      if (shape_.epilogue == kSwiglu) continue;
+      clear_row(operands_[shape_.c()], row);
+      if (shape_.probs) static_cast<float*>(operands_[shape_.dprobs()].data)[row] = 0;
+    }
+  }
+
+ private:
+  static void clear_row(const TensorView& matrix, std::int64_t row) {
+    std::memset(rows_of(matrix, row, row + 1).data, 0,
+                static_cast<std::size_t>(size_bytes(matrix.dtype, matrix.shape[1])));
+  }
+  [[nodiscard]] RowOfMatrix gate_up(std::int64_t row) const {
+    return {operands_[shape_.epilogue == kSwiglu ? shape_.c() : shape_.gate_up()], row};
+  }
+  [[nodiscard]] activation::Factors factors(std::int64_t row) const {
+    return {shape_.probs ? static_cast<const float*>(operands_[shape_.probs_at()].data)[row] : 1, 0, 0};
+  }
+  template <class Piece>
+  void pieces(const Piece& piece) const {
+    for (std::int64_t first = 0; first < shape_.inner(); first += kPiece) {
+      piece(first, std::min(kPiece, shape_.inner() - first));
+    }
+  }
+  void forward(std::int64_t row) const {
+    const RowOfMatrix both = gate_up(row), y(operands_[shape_.y()], row);
+    alignas(64) float a[kPiece], b[kPiece], to[kPiece];
+    pieces([&](std::int64_t first, std::int64_t count) {
+      float* const target = y.target(first, to);
+      activation::best_pieces().forward(ActivationFunction::kSilu, factors(row), both.read(first, count, a),
+                                        both.read(shape_.inner() + first, count, b), target, count);
+      y.write(first, count, target);
+    });
+  }
+  void backward(std::int64_t row, const RowOfMatrix& d) const {
+    const RowOfMatrix both = gate_up(row), c(operands_[shape_.c()], row);
+    alignas(64) float a[kPiece], b[kPiece], of_y[kPiece], to_gate[kPiece], to_up[kPiece];
+    Lanes lanes;
+    pieces([&](std::int64_t first, std::int64_t count) {
+      const std::int64_t up = shape_.inner() + first;
+      const activation::Gradients piece{d.read(first, count, of_y), both.read(first, count, a), both.read(up, count, b),
+                                        c.target(first, to_gate), c.target(up, to_up)};
+      activation::best_pieces().backward(ActivationFunction::kSilu, factors(row), piece, lanes, count);
+      c.write(first, count, piece.dx);
+      c.write(up, count, piece.dup);
+    });
+    if (shape_.probs) static_cast<float*>(operands_[shape_.dprobs()].data)[row] = total_of(lanes);
+  }
+
+  const Shape& shape_;
+  std::span<const TensorView> operands_;
+};
+
+// Sums of some rows of a group at a time, and the gradients of SwiGLU from them. False: there was no memory.
+bool differentiate(const Shape& s, const GroupProduct& p, std::int64_t first, const Swiglu& swiglu, int threads) {
+  constexpr std::int64_t kNumbers = 4 << 20;
+  const std::int64_t rows = std::min(p.m, std::max<std::int64_t>(kNumbers / std::max<std::int64_t>(s.n, 1), 256));
+  const std::unique_ptr<float[]> memory(new (std::nothrow) float[static_cast<std::size_t>(rows * s.n) + 1]);
+  if (memory == nullptr) return false;
+  for (std::int64_t at = 0; at < p.m; at += rows) {
+    const std::int64_t end = std::min(at + rows, p.m);
+    const TensorView d = TensorView::contiguous(memory.get(), DType::kF32, {end - at, s.n});
+    const TensorView a = rows_of(p.a, at, end);
+    if (!matmul::multiply(matmul::arguments_of(a, false, p.b, p.trans_b, d, false), threads)) return false;
+    swiglu.run(first + at, first + end, d, threads);
+  }
+  return true;
+}
+
 Status run(const Problem& problem, std::span<const TensorView> operands, const Stream& stream) {
   const Shape s = shape_of(problem);
   const std::vector<std::int64_t> offsets = offsets_of(operands);
@@ -51,6 +143,11 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   const GroupedOutput out = output_of(s, operands, offsets);
   std::optional<CopiedRows> copied;
   if (s.gather != kNone) copied.emplace(operands[s.gather == kOfA ? kA : kB], out);
+  const Swiglu swiglu(s, operands);
+  if (s.epilogue != kSums) {
+    swiglu.clear(0, offsets.front());
+    swiglu.clear(offsets.back(), s.rows);
+  }
   return matmul::multiply_groups(out, problem.problem_case.text(), [&](std::int64_t group) {
     GroupProduct p = product_of(s, operands, offsets, group);
     if (copied) {
@@ -58,7 +155,13 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
       gathered = copied->of(p.index);
       if (gathered.data == nullptr) return false;
     }
-    return matmul::multiply(matmul::arguments_of(p.a, p.trans_a, p.b, p.trans_b, p.c, s.accumulate), stream.threads);
+    const std::int64_t first = offsets[static_cast<std::size_t>(group)];
+    if (s.epilogue == kSwigluBackward) return differentiate(s, p, first, swiglu, stream.threads);
+    if (!matmul::multiply(matmul::arguments_of(p.a, p.trans_a, p.b, p.trans_b, p.c, s.accumulate), stream.threads)) {
+      return false;
+    }
+    if (s.epilogue == kSwiglu) swiglu.run(first, first + p.m, {}, stream.threads);
+    return true;
   });
 }
 

@@ -16,6 +16,9 @@
 // Sums are added to an fp32 C in L2 (UTMAREDG). To a 16-bit C, whose sums are rounded once, they are added on their way
 // out: its old content comes through the buffers that the sums leave through (added_slabs.cuh).
 //
+// With `epilogue` SwiGLU is made of the sums where they are stored, of which a tile has as many columns of gate as of
+// up; or its gradients, for which gate and up come through those buffers (swiglu_slabs.cuh).
+//
 // Wins from a few hundred rows a group up, and with any skew. Groups of fewer rows than a tile waste what is left of
 // it. Refuses f32, and operands whose rows do not start on 16 bytes.
 
@@ -24,8 +27,12 @@
 op = "grouped_gemm"
 # At entry 65536 registers are shared by 384 threads; setmaxnreg then moves them to the consumers.
 max_registers = 168
-# Looked for in every kernel of a build; the one that copies rows has none of them.
-sass = [{ opcode = "HGMMA", when = "RIDGE_COPIES == 0" }, { opcode = "UTMALDG", when = "RIDGE_COPIES == 0" }, { opcode = "UTMASTG", when = "(accumulate == 0 || out == 0) && RIDGE_COPIES == 0" }, { opcode = "UTMAREDG", when = "accumulate && out && RIDGE_COPIES == 0" }, { opcode = "LDGSTS", when = "gather && RIDGE_COPIES == 0" }]
+sass = [
+  { opcode = "HGMMA", kernel = "ridge_grouped_gemm" }, { opcode = "UTMALDG", kernel = "ridge_grouped_gemm" },
+  { opcode = "UTMASTG", kernel = "ridge_grouped_gemm", when = "accumulate == 0 || out == 0" },
+  { opcode = "UTMAREDG", kernel = "ridge_grouped_gemm", when = "accumulate && out" },
+  { opcode = "LDGSTS", kernel = "ridge_grouped_gemm", when = "gather && RIDGE_COPIES == 0" },
+]
 [define]
 RIDGE_TYPE_A = { value = "dtype - 1", names = ["kBf16", "kF16"] }
 RIDGE_TYPE_B = { value = "dtype - 1", names = ["kBf16", "kF16"] }
@@ -37,6 +44,8 @@ RIDGE_ADDS_OLD = { value = "accumulate && out == 0" }
 RIDGE_ALONG_SUMS = { value = "layout == 2" }
 RIDGE_WIDE_OFFSETS = { value = "offsets" }
 RIDGE_GATHER = { value = "gather" }
+RIDGE_EPILOGUE = { value = "epilogue" }
+RIDGE_PROBS = { value = "probs" }
 [configs]
 coop_128x256_m2 = { RIDGE_BLOCK_N = 256, RIDGE_CLUSTER_M = 2, RIDGE_SLAB_BUFFERS = 2 }
 coop_128x256 = { RIDGE_BLOCK_N = 256, RIDGE_SLAB_BUFFERS = 1 }
@@ -49,6 +58,8 @@ pp_64x256 = { RIDGE_BLOCK_M = 64, RIDGE_BLOCK_N = 256, RIDGE_STAGES = 5, RIDGE_P
 pp_64x128 = { RIDGE_BLOCK_M = 64, RIDGE_STAGES = 8, RIDGE_PINGPONG = 1, RIDGE_SLAB_BUFFERS = 2 }
 copied_128x256_m2 = { RIDGE_BLOCK_N = 256, RIDGE_CLUSTER_M = 2, RIDGE_SLAB_BUFFERS = 2, RIDGE_COPIES = 1 }
 copied_128x192 = { RIDGE_BLOCK_N = 192, RIDGE_STAGES = 5, RIDGE_PINGPONG = 1, RIDGE_COPIES = 1 }
+pp_128x128_g16 = { RIDGE_STAGES = 5, RIDGE_PINGPONG = 1, RIDGE_GROUP = 16 }
+copied_128x128 = { RIDGE_STAGES = 6, RIDGE_PINGPONG = 1, RIDGE_COPIES = 1 }
 block_n256_slab_buffers2 = { RIDGE_BLOCK_N = 256, RIDGE_SLAB_BUFFERS = 2, promoted = "grouped_gemm_cuda_nvidia-h100-80gb-hbm3_20261128, 1.16x" }
 [variants]
 nt_bf16 = { case = "grouped_gemm rows=8192 groups=8 n=14336 k=4096 layout=nt", every = true }
@@ -62,6 +73,11 @@ nn_bf16_gather = { case = "grouped_gemm rows=16384 groups=8 n=4096 k=14336 layou
 tn_bf16_gather = { case = "grouped_gemm rows=16384 groups=8 n=4096 m=14336 layout=tn gather=b sources=8192", every = true }
 tn_bf16_f32add_gather = { case = "grouped_gemm rows=16384 groups=8 n=4096 m=14336 layout=tn out=f32 accumulate=1 gather=b sources=8192" }
 tn_f16_gather_a = { case = "grouped_gemm rows=16384 groups=8 n=4096 m=14336 layout=tn dtype=f16 gather=a sources=8192" }
+nt_bf16_swiglu = { case = "grouped_gemm rows=8192 groups=8 n=28672 k=4096 layout=nt epilogue=swiglu probs=1", every = true }
+nt_bf16_swiglu_gather = { case = "grouped_gemm rows=16384 groups=8 n=28672 k=4096 layout=nt epilogue=swiglu gather=a sources=8192", every = true }
+nn_f16_swiglu = { case = "grouped_gemm rows=8192 groups=8 n=28672 k=4096 layout=nn dtype=f16 epilogue=swiglu" }
+nn_bf16_gradients = { case = "grouped_gemm rows=8192 groups=8 n=14336 k=4096 layout=nn epilogue=swiglu_backward probs=1", every = true }
+nt_f16_gradients = { case = "grouped_gemm rows=8192 groups=8 n=14336 k=4096 layout=nt dtype=f16 epilogue=swiglu_backward" }
 tn_f16_f32 = { case = "grouped_gemm rows=8192 groups=8 n=4096 m=14336 layout=tn dtype=f16 out=f32" }
 */
 /* ridge-launch
@@ -80,9 +96,24 @@ expression = "along_sums ? c_stride1 : c_stride0"
 [[value]]
 name = "tile_rows"
 expression = "ceil_div(rows_c, RIDGE_BLOCK_M * RIDGE_CLUSTER_M)"
+# Columns of C; with an epilogue those of gate, of which a tile of SwiGLU has half of its own.
+[[value]]
+name = "inner"
+expression = "epilogue == 1 ? floor_div(n, 2) : n"
+[[value]]
+name = "block_inner"
+expression = "epilogue == 1 ? RIDGE_BLOCK_N / 2 : RIDGE_BLOCK_N"
 [[value]]
 name = "tile_cols"
-expression = "ceil_div(n, RIDGE_BLOCK_N * RIDGE_CLUSTER_N)"
+expression = "ceil_div(inner, block_inner * RIDGE_CLUSTER_N)"
+# Of dprobs, one for each tile of columns.
+[[value]]
+name = "parts"
+expression = "epilogue == 2 && probs ? tile_cols * RIDGE_CLUSTER_N : 0"
+# Bytes of a turn of the buffers of all warps, with the barriers of what comes through them.
+[[value]]
+name = "slab_bytes"
+expression = "epilogue == 2 ? 3 * 16384 + 64 : 16384 + (accumulate && out == 0 ? 64 : 0)"
 [[value]]
 name = "cluster_blocks"
 expression = "RIDGE_CLUSTER_M * RIDGE_CLUSTER_N"
@@ -92,7 +123,7 @@ name = "most_tiles"
 expression = "(along_sums ? groups * tile_rows : tile_rows + min(groups, rows)) * tile_cols"
 [[value]]
 name = "shared_bytes"
-expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 24) + RIDGE_SLAB_BUFFERS * (16384 + (accumulate && out == 0 ? 64 : 0)) + (groups + 1) * 8"
+expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 24) + RIDGE_SLAB_BUFFERS * slab_bytes + (groups + 1) * 8"
 # Elements of a row that is found by index.
 [[value]]
 name = "gathered_width"
@@ -103,7 +134,7 @@ name = "box_a"
 expression = "along_sums ? (RIDGE_BLOCK_M / 64 % RIDGE_CLUSTER_N == 0 ? 64 : 64 / RIDGE_CLUSTER_N) : RIDGE_BLOCK_M / RIDGE_CLUSTER_N"
 [[value]]
 name = "box_b"
-expression = "layout == 1 ? RIDGE_BLOCK_N / RIDGE_CLUSTER_M : RIDGE_BLOCK_N / 64 % RIDGE_CLUSTER_M == 0 ? 64 : 64 / RIDGE_CLUSTER_M"
+expression = "layout == 1 ? block_inner / RIDGE_CLUSTER_M : block_inner / 64 % RIDGE_CLUSTER_M == 0 ? 64 : 64 / RIDGE_CLUSTER_M"
 [[value]]
 name = "accumulators"
 expression = "(RIDGE_PINGPONG ? RIDGE_BLOCK_M : RIDGE_BLOCK_M / 2) / 64 * RIDGE_BLOCK_N / 2"
@@ -140,6 +171,12 @@ reason = "the copy engine reads rows of A and B that start on 16 bytes; pad them
 expression = "c_align % 16 == 0 && n * c_bytes % 16 == 0"
 reason = "the copy engine writes rows of C that start and end on 16 bytes; pad them"
 [[needs]]
+expression = "epilogue == 0 || (inner % 8 == 0 && swiglu_align % 16 == 0)"
+reason = "the copy engine moves rows of gate, of up and of y that start and end on 16 bytes; pad them"
+[[needs]]
+expression = "epilogue == 0 || block_inner % 64 == 0"
+reason = "a tile of SwiGLU is columns of 64 of gate and as many of up"
+[[needs]]
 expression = "groups <= 2048"
 reason = "the offsets of a call lie in shared memory beside the stages"
 [[needs]]
@@ -161,6 +198,9 @@ reason = "the last slab of a row may overlap the one before it, but not when it 
 [[workspace]]
 name = "copied_rows"
 bytes = "RIDGE_COPIES ? rows * round_up(gathered_width, 8) * 2 : 0"
+[[workspace]]
+name = "parts_of_dprobs"
+bytes = "parts * rows * 4"
 
 [[tensor_map]]
 name = "map_a"
@@ -172,15 +212,21 @@ l2_promotion = "a_stride0 * a_bytes % 128 == 0 ? 256 : 128"
 [[tensor_map]]
 name = "map_b"
 operand = "b"
-sizes = ["layout == 1 ? k : n", "gather == 2 ? sources : along_sums ? rows : layout == 1 ? n : k", "along_sums ? 1 : groups", 1]
-strides = ["row_b * b_bytes", "along_sums ? 16 : b_stride0 * b_bytes", 16]
+sizes = [
+  "layout == 1 ? k : inner", "gather == 2 ? sources : along_sums ? rows : layout == 1 ? inner : k",
+  "along_sums ? 1 : epilogue == 1 ? 2 : groups", "epilogue == 1 ? groups : 1",
+]
+strides = [
+  "row_b * b_bytes", "along_sums ? 16 : (epilogue == 1 ? inner * (layout == 1 ? row_b : 1) : b_stride0) * b_bytes",
+  "epilogue == 1 ? b_stride0 * b_bytes : 16",
+]
 box = [64, "box_b", 1, 1]
 l2_promotion = "row_b * b_bytes % 128 == 0 ? 256 : 128"
 [[tensor_map]]
 name = "map_c"
 operand = "c"
-sizes = ["n", "rows_c", "along_sums ? groups : 1", 1]
-strides = ["row_c * c_bytes", "along_sums ? c_stride0 * c_bytes : 16", 16]
+sizes = ["inner", "rows_c", "along_sums ? groups : epilogue ? 2 : 1", 1]
+strides = ["row_c * c_bytes", "along_sums ? c_stride0 * c_bytes : epilogue ? inner * c_bytes : 16", 16]
 box = ["128 / c_bytes", 16, 1, 1]
 l2_promotion = "row_c * c_bytes % 128 == 0 ? 256 : 128"
 
@@ -202,6 +248,24 @@ sizes = ["gathered_width", "rows", 1, 1]
 strides = ["round_up(gathered_width, 8) * 2", 16, 16]
 box = [64, "box_b", 1, 1]
 
+# With an epilogue.
+[[tensor_map]]
+name = "map_y"
+operand = "y"
+when = "epilogue"
+sizes = ["inner", "rows", 1, 1]
+strides = ["y_stride0 * y_bytes", 16, 16]
+box = ["128 / y_bytes", 16, 1, 1]
+l2_promotion = "y_stride0 * y_bytes % 128 == 0 ? 256 : 128"
+[[tensor_map]]
+name = "map_gate_up"
+operand = "gate_up"
+when = "epilogue == 2"
+sizes = ["inner", "rows", 2, 1]
+strides = ["gate_up_stride0 * gate_up_bytes", "inner * gate_up_bytes", 16]
+box = ["128 / gate_up_bytes", 16, 1, 1]
+l2_promotion = "gate_up_stride0 * gate_up_bytes % 128 == 0 ? 256 : 128"
+
 [[kernel]]
 symbol = "ridge_copy_rows"
 grid = ["min(ceil_div(rows, 8), 8 * sm_count)"]
@@ -219,12 +283,20 @@ shared = "shared_bytes"
 args = [
   { tensor_map = "map_a" }, { tensor_map = "map_b" }, { tensor_map = "map_c" },
   { struct = [{ operand = "offsets" }, { u32 = "groups" }, { u32 = "rows" }] },
-  { struct = [{ operand = "c" }, { i64 = "row_c" }, { u32 = "rows_c" }, { u32 = "n" }] },
+  { struct = [{ operand = "c" }, { i64 = "row_c" }, { u32 = "rows_c" }, { u32 = "inner" }] },
   { i64 = "along_sums ? c_stride0 : 0" },
   { struct = [{ u32 = "tile_rows" }, { u32 = "tile_cols" }, { u32 = "min(RIDGE_GROUP, tile_rows)" }, { u32 = "0" }] },
   { u32 = "ceil_div(k, 64)" },
   { struct = "rows_by_index" }, { tensor_map = "map_copied_a" }, { tensor_map = "map_copied_b" },
+  { struct = [{ operand = "y", when = "epilogue" }, { i64 = "y_stride0", when = "epilogue" }, { operand = "probs", when = "probs" }, { workspace = "parts_of_dprobs" }] },
+  { tensor_map = "map_y" }, { tensor_map = "map_gate_up" },
 ]
+[[kernel]]
+symbol = "ridge_add_parts"
+grid = ["ceil_div(rows, 64)"]
+block = [256]
+when = "parts"
+args = [{ workspace = "parts_of_dprobs" }, { operand = "dprobs", when = "parts" }, { u32 = "rows" }, { u32 = "parts" }]
 */
 /* ridge-tunables
 [[tunable]]
@@ -319,6 +391,7 @@ reason = "two warpgroups share the rows of a tile, 64 each or more"
 #include "../../device/cuda/kernel/main_loop.cuh"
 #include "../../device/cuda/kernel/shared_stage.cuh"
 #include "../matmul/grouped_tiles.cuh"
+#include "swiglu_slabs.cuh"
 
 namespace ridge::cuda {
 namespace {
@@ -333,6 +406,9 @@ struct Config : GemmBuild {
   static constexpr u32 kClusterM = RIDGE_CLUSTER_M, kClusterN = RIDGE_CLUSTER_N, kClusterBlocks = kClusterM * kClusterN;
   static constexpr bool kMulticast = kClusterBlocks > 1, kPingpong = RIDGE_PINGPONG != 0;
   static constexpr u32 kSlabBuffers = RIDGE_SLAB_BUFFERS;
+  // SwiGLU of the sums, of which a tile has columns of gate and then as many of up; or its gradients.
+  static constexpr bool kSwiglu = RIDGE_EPILOGUE == 1, kGradients = RIDGE_EPILOGUE == 2, kProbs = RIDGE_PROBS != 0;
+  static constexpr u32 kHalves = kSwiglu ? 2 : 1, kInnerN = kBlockN / kHalves;
   static constexpr bool kAddsOld = RIDGE_ADDS_OLD != 0, kPrefetches = kAddsOld;
   static constexpr u32 kConsumers = 2;  // warpgroups that multiply
   static constexpr u32 kThreads = (kConsumers + 1) * kWarpgroupThreads;
@@ -345,7 +421,7 @@ struct Config : GemmBuild {
   static constexpr u32 kRowsPerWarpgroup = kPingpong ? kBlockM : kBlockM / kConsumers;
   static constexpr u32 kSubtiles = kRowsPerWarpgroup / 64;
   static constexpr u32 kWarpsPerTile = kPingpong ? 4 : 4 * kConsumers;
-  static constexpr bool kSplitColumnsA = kBlockM / 64 % kClusterN == 0, kSplitColumnsB = kBlockN / 64 % kClusterM == 0;
+  static constexpr bool kSplitColumnsA = kBlockM / 64 % kClusterN == 0, kSplitColumnsB = kInnerN / 64 % kClusterM == 0;
 
   // Threads that copy rows hold where those are.
   static constexpr int kRegistersBeside = kGathers ? 56 : 40, kRegistersConsumer = kGathers ? 224 : 232;
@@ -355,7 +431,8 @@ struct Config : GemmBuild {
   static_assert(kMajorB == Major::kK || kBlockN % 64 == 0, "MN-major tiles are columns of 64 elements");
   static_assert(!kGatherA || kClusterN == 1, "blocks of a cluster share what the copy engine brings");
   static_assert(!kGatherB || (kClusterM == 1 && kAlongSums), "along rows B is a stack of matrices");
-  static_assert((kBlockM / kClusterN) % 8 == 0 && (kBlockN / kClusterM) % 8 == 0, "parts must be whole swizzle atoms");
+  static_assert((kBlockM / kClusterN) % 8 == 0 && (kInnerN / kClusterM) % 8 == 0, "parts must be whole swizzle atoms");
+  static_assert(!(kSwiglu || kGradients) || !kAlongSums, "SwiGLU is made of rows");
 };
 
 // Shared memory, from a 1024-byte aligned base: stages of A, stages of B, output slabs, barriers, the groups.
@@ -363,9 +440,11 @@ struct SharedLayout {
   static constexpr u32 kA = 0;
   static constexpr u32 kB = kA + Config::kStages * Config::kStageBytesA;
   static constexpr u32 kSlabs = kB + Config::kStages * Config::kStageBytesB;
-  static constexpr u32 kBarriers = kSlabs + Config::kConsumers * 4 * Config::kSlabBuffers * kSlabBytes;
+  static constexpr u32 kWarpSlabBytes = Config::kSlabBuffers * (Config::kGradients ? 3 : 1) * kSlabBytes;
+  static constexpr u32 kBarriers = kSlabs + Config::kConsumers * 4 * kWarpSlabBytes;
   static constexpr u32 kLoaded = kBarriers + Ring<Config::kStages>::kBytes;  // barriers of stages that are cut off
-  static constexpr u32 kSlabBarrierBytes = Config::kAddsOld ? Config::kSlabBuffers * kBarrierBytes : 0;  // of a warp
+  static constexpr u32 kSlabBarrierBytes =
+      Config::kAddsOld || Config::kGradients ? Config::kSlabBuffers * kBarrierBytes : 0;  // of a warp
   static constexpr u32 kSlabBarriers = kLoaded + Config::kStages * kBarrierBytes;
   static constexpr u32 kGroups = kSlabBarriers + Config::kConsumers * 4 * kSlabBarrierBytes;
 };
@@ -413,12 +492,12 @@ struct Feeder {
   __device__ __forceinline__ u32 loaded(u32 stage, bool whole) const {
     return whole ? ring.full(stage) : base + SharedLayout::kLoaded + stage * kBarrierBytes;
   }
-  // The first row and column of C of the block's part of a tile.
+  // The first row and column of C, or of gate, of the block's part of a tile.
   __device__ __forceinline__ i32 first_m(const GroupTile& tile) const {
     return static_cast<i32>((tile.at.row * Config::kClusterM + place.in_m) * Config::kBlockM);
   }
   __device__ __forceinline__ i32 first_n(const GroupTile& tile) const {
-    return static_cast<i32>((tile.at.col * Config::kClusterN + place.in_n) * Config::kBlockN);
+    return static_cast<i32>((tile.at.col * Config::kClusterN + place.in_n) * Config::kInnerN);
   }
 
   // By one thread: what the copy engine brings of a stage, which must be free.
@@ -440,11 +519,20 @@ struct Feeder {
           });
     }
     if constexpr (!C::kGatherB) {
-      load_part<C, C::kMajorB, C::kBlockN, C::kClusterM, C::kSplitColumnsB>(
-          k, first_n(tile), place.in_m, [&](u32 offset, i32 x, i32 y) {
-            load_of_stack<C::kClusterM>(stage_b(stage) + offset, map_b, loaded, x, y,
-                                        C::kAlongSums ? 0 : static_cast<i32>(tile.group), place.share_b_mask);
-          });
+      const i32 group = C::kAlongSums ? 0 : static_cast<i32>(tile.group);
+#pragma unroll
+      for (u32 half = 0; half < C::kHalves; ++half) {
+        load_part<C, C::kMajorB, C::kInnerN, C::kClusterM,
+                  C::kSplitColumnsB>(k, first_n(tile), place.in_m, [&](u32 offset, i32 x, i32 y) {
+          const BoxCorner at = C::kSwiglu ? BoxCorner{x, y, static_cast<i32>(half), group} : BoxCorner{x, y, group, 0};
+          const u32 to = stage_b(stage) + half * C::kInnerN * kRowBytes + offset;
+          if constexpr (C::kClusterM == 1) {
+            load_box(to, map_b, loaded, at);
+          } else {
+            load_box_multicast(to, map_b, loaded, at, place.share_b_mask);
+          }
+        });
+      }
     }
   }
 
@@ -503,8 +591,39 @@ __device__ __forceinline__ void feed_by_index(const Feeder& feeder, GroupWalk<Co
   copied.finish();
 }
 
+// Zeros in the parts of dprobs of rows of no group.
+__device__ __forceinline__ void clear_parts(const GroupView& groups, const GroupTable& table, float* parts, u32 count,
+                                            u32 thread, u32 threads) {
+  for (u32 part = blockIdx.x; part < count; part += gridDim.x) {
+    float* const of_rows = parts + static_cast<i64>(part) * groups.rows;
+    for (u32 row = thread; row < table.begins[0]; row += threads) of_rows[row] = 0.0f;
+    for (u32 row = table.begins[groups.count] + thread; row < groups.rows; row += threads) of_rows[row] = 0.0f;
+  }
+}
+
 }  // namespace
 }  // namespace ridge::cuda
+
+#if RIDGE_EPILOGUE == 2
+// dprobs from its parts, in their order. Four threads add up the parts of a row, each every fourth.
+extern "C" __global__ void __launch_bounds__(256)
+    ridge_add_parts(const float* const parts, float* const dprobs, const ridge::cuda::u32 rows,
+                    const ridge::cuda::u32 count) {
+  using namespace ridge::cuda;
+  __shared__ float sums[4][64];
+  const u32 row = blockIdx.x * 64 + threadIdx.x % 64, first = threadIdx.x / 64;
+  float sum = 0.0f;
+  if (row < rows) {
+#pragma unroll 8
+    for (u32 part = first; part < count; part += 4) sum += parts[static_cast<i64>(part) * rows + row];
+  }
+  sums[first][threadIdx.x % 64] = sum;
+  __syncthreads();
+  if (first == 0 && row < rows) {
+    dprobs[row] = (sums[0][threadIdx.x] + sums[1][threadIdx.x]) + (sums[2][threadIdx.x] + sums[3][threadIdx.x]);
+  }
+}
+#endif
 
 #if RIDGE_COPIES
 // Rows of A, or with `gather` 2 of B, as the index has them, behind each other; a warp for each. What a row has beyond
@@ -533,15 +652,14 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
-    ridge_grouped_gemm(const __grid_constant__ ridge::cuda::TensorMap map_a,
-                       const __grid_constant__ ridge::cuda::TensorMap map_b,
-                       const __grid_constant__ ridge::cuda::TensorMap map_c, const ridge::cuda::GroupView groups,
-                       const ridge::cuda::OutputView output, const ridge::cuda::i64 matrix_stride,
-                       const ridge::cuda::TileGrid tiles, const ridge::cuda::u32 k_blocks,
-                       const ridge::cuda::GatherView gather,
-                       const __grid_constant__ ridge::cuda::TensorMap map_copied_a,
-                       const __grid_constant__ ridge::cuda::TensorMap map_copied_b) {
+extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1) ridge_grouped_gemm(
+    const __grid_constant__ ridge::cuda::TensorMap map_a, const __grid_constant__ ridge::cuda::TensorMap map_b,
+    const __grid_constant__ ridge::cuda::TensorMap map_c, const ridge::cuda::GroupView groups,
+    const ridge::cuda::OutputView output, const ridge::cuda::i64 matrix_stride, const ridge::cuda::TileGrid tiles,
+    const ridge::cuda::u32 k_blocks, const ridge::cuda::GatherView gather,
+    const __grid_constant__ ridge::cuda::TensorMap map_copied_a,
+    const __grid_constant__ ridge::cuda::TensorMap map_copied_b, const ridge::cuda::SwigluView made,
+    const __grid_constant__ ridge::cuda::TensorMap map_y, const __grid_constant__ ridge::cuda::TensorMap map_gate_up) {
   using namespace ridge::cuda;
   using C = Config;
   const TensorMap& from_a = C::kCopies && C::kOfA ? map_copied_a : map_a;
@@ -571,6 +689,11 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
         AddedSlabs<C, StackPlaces>::init(base + SharedLayout::kSlabBarriers + i * SharedLayout::kSlabBarrierBytes);
       }
     }
+    if constexpr (C::kGradients) {
+      for (u32 i = 0; i < C::kConsumers * 4; ++i) {
+        GradientSlabs<C>::init(base + SharedLayout::kSlabBarriers + i * SharedLayout::kSlabBarrierBytes);
+      }
+    }
     ring.init(C::kWarpsPerTile * (C::kClusterM + C::kClusterN - 1), C::kGathers ? 1 + kGatherWarps : 1);
   }
   // Barriers must exist in every block of the cluster before the first multicast or remote arrival can reach them.
@@ -583,6 +706,18 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
   GroupWalk<C> walk = group_walk<C>(table, tiles, groups);
 
   const Feeder feeder{ring, base, k_blocks, place};
+  const OutputView gate = output, up = half_of(output, 1), y{made.y, made.y_stride, output.rows, output.cols};
+  // What no product is made for, by `threads` threads of every block.
+  const auto clear = [&](u32 thread, u32 threads) {
+    if constexpr (!C::kAddsOld) clear_rest<C>(groups, table, output, matrix_stride, thread, threads);
+    if constexpr (C::kSwiglu || C::kGradients) {
+      clear_rest<C>(groups, table, up, 0, thread, threads);
+      clear_rest<C>(groups, table, y, 0, thread, threads);
+    }
+    if constexpr (C::kGradients && C::kProbs) {
+      clear_parts(groups, table, made.parts, tiles.cols * C::kClusterN, thread, threads);
+    }
+  };
   if (warpgroup == C::kConsumers) {
     // ---- Beside the consumers: a thread that feeds the ring, a warp that clears the ends of groups, and two for the
     // rows of C that have no product; or all four warps for rows that are found by index
@@ -591,9 +726,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     if constexpr (C::kGathers) {
       feed_by_index(feeder, walk, from_a, from_b, gather);
       if (role == 0 && elect_one()) let_next_grid_start();
-      if constexpr (!C::kAddsOld) {
-        clear_rest<C>(groups, table, output, matrix_stride, threadIdx.x % kGatherThreads, kGatherThreads);
-      }
+      clear(threadIdx.x % kGatherThreads, kGatherThreads);
     } else if (role == 0) {
       if (elect_one()) {
         RingPosition<C::kStages> position;
@@ -621,15 +754,16 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
           position.advance();
         }
       }
-    } else if constexpr (!C::kAddsOld) {
-      clear_rest<C>(groups, table, output, matrix_stride, threadIdx.x % (2 * kWarpThreads), 2 * kWarpThreads);
+    } else {
+      clear(threadIdx.x % (2 * kWarpThreads), 2 * kWarpThreads);
     }
     __syncwarp();
   } else {
     // ---- Consumers: multiply out of the ring, then store
     increase_registers<C::kRegistersConsumer>();
     const u32 row_in_tile = C::kPingpong ? 0 : warpgroup * C::kRowsPerWarpgroup;
-    const u32 slabs = base + SharedLayout::kSlabs + warp * C::kSlabBuffers * kSlabBytes;
+    const u32 slabs = base + SharedLayout::kSlabs + warp * SharedLayout::kWarpSlabBytes;
+    const u32 slab_barriers = base + SharedLayout::kSlabBarriers + warp * SharedLayout::kSlabBarrierBytes;
     // 64 rows of A are 8 KiB in either order: 64 swizzle rows (K-major), or one column of 64 K rows (MN-major).
     const u64 first_a =
         matrix_descriptor<C::kMajorA>(base + SharedLayout::kA + row_in_tile * kRowBytes, C::kBlockK * kRowBytes);
@@ -646,8 +780,9 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
       }
     };
 
-    AddedSlabs<C, StackPlaces> added{map_c, map_c, slabs,
-                                     base + SharedLayout::kSlabBarriers + warp * SharedLayout::kSlabBarrierBytes, lane};
+    AddedSlabs<C, StackPlaces> added{map_c, map_c, slabs, slab_barriers, lane};
+    SwigluSlabs<C> swiglu{map_c, map_y, gate, up, y, slabs, lane};
+    GradientSlabs<C> gradients{map_gate_up, map_c, map_y, gate, up, y, slabs, slab_barriers, lane};
     RingPosition<C::kStages> position;
     if (C::kPingpong && warpgroup == 1) named_barrier_arrive(kTurnBarrier, kTurnThreads);  // the first turn is 0's
     for (u32 turn = 0; walk.more(); walk.next(), turn ^= 1u) {
@@ -662,12 +797,17 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
       // What is added is asked for where nothing waits for the buffers: in front of this warpgroup's turn, or else a
       // few steps before the end of K.
       added.places.matrix = static_cast<i32>(tile.group);
-      if constexpr (C::kAddsOld && C::kPingpong) added.begin(n, m);
+      const Place of_rows{n, static_cast<i32>(tile.begin) + m, 0, static_cast<i32>(tile.rows) - m};
+      const auto ask_ahead = [&] {
+        if constexpr (C::kAddsOld) added.begin(n, m);
+        if constexpr (C::kGradients) gradients.begin(of_rows);
+      };
+      if constexpr (C::kPingpong) ask_ahead();
       u32 steps_left = steps;
       auto release_stage = [&](u32 stage) {
         release(stage);
-        if constexpr (C::kAddsOld && !C::kPingpong) {
-          if (steps_left == min(steps, kStepsAhead)) added.begin(n, m);
+        if constexpr ((C::kAddsOld || C::kGradients) && !C::kPingpong) {
+          if (steps_left == min(steps, kStepsAhead)) ask_ahead();
           --steps_left;
         }
       };
@@ -682,8 +822,21 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
 #pragma unroll
       for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
         const i32 y = m + static_cast<i32>(subtile * 64);
+        const Place own{n, of_rows.y + static_cast<i32>(subtile * 64), 0,
+                        of_rows.rows - static_cast<i32>(subtile * 64)};
+        float probs[2];
+        if constexpr (C::kSwiglu || C::kGradients) load_probs<C>(probs, made, own, lane);
         if constexpr (C::kAddsOld) {
           added.store(sums[subtile], static_cast<int>(subtile), n, m, [](int) {});
+        } else if constexpr (C::kGradients) {
+          float parts[2];
+          gradients.store(sums[subtile], static_cast<int>(subtile), of_rows, probs, parts);
+          if constexpr (C::kProbs) {
+            store_parts(made.parts + static_cast<i64>(static_cast<u32>(n) / C::kBlockN) * groups.rows, parts, own,
+                        lane);
+          }
+        } else if constexpr (C::kSwiglu) {
+          if (own.rows > 0) swiglu.store(sums[subtile], own, probs);
         } else {
           if (y >= rows) continue;
           const Place to{n, C::kAlongSums ? y : static_cast<i32>(tile.begin) + y,

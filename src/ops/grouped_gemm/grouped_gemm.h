@@ -24,14 +24,18 @@ enum Param : std::size_t {
   kLoad,
   kGather,
   kSources,
+  kEpilogue,
+  kProbs,
   kParamCount
 };
-enum Operand : std::size_t { kA, kB, kOffsetsOperand, kIndex };  // the last one with Shape::gather; then comes C
+// Then come, as far as a call has them, the index, gate_up, probs, C, y and dprobs: Shape says where.
+enum Operand : std::size_t { kA, kB, kOffsetsOperand };
 
 inline constexpr DType kDtypes[] = {DType::kF32, DType::kBf16, DType::kF16};  // by the value of `dtype`
 enum Out : std::int64_t { kOutSame, kOutF32 };
 enum Layout : std::int64_t { kNn, kNt, kTn };
 enum Gather : std::int64_t { kNone, kOfA, kOfB };  // whose rows are found by index
+enum Epilogue : std::int64_t { kSums, kSwiglu, kSwigluBackward };
 
 struct Shape {
   std::int64_t rows = 0, groups = 1;
@@ -39,9 +43,19 @@ struct Shape {
   DType dtype = DType::kBf16, out = DType::kBf16, offsets = DType::kI32;
   bool along_sums = false, trans_b = false, accumulate = false;
   std::int64_t gather = kNone, sources = 0;
+  std::int64_t epilogue = kSums;
+  bool probs = false;
 
-  // Of the operands, C's place.
-  [[nodiscard]] std::size_t c() const { return gather == kNone ? kIndex : kIndex + 1; }
+  // Places of operands.
+  [[nodiscard]] std::size_t index() const { return kOffsetsOperand + 1; }
+  [[nodiscard]] std::size_t gate_up() const { return index() + (gather != kNone ? 1 : 0); }
+  [[nodiscard]] std::size_t probs_at() const { return gate_up() + (epilogue == kSwigluBackward ? 1 : 0); }
+  [[nodiscard]] std::size_t c() const { return probs_at() + (probs ? 1 : 0); }
+  [[nodiscard]] std::size_t y() const { return c() + 1; }
+  [[nodiscard]] std::size_t dprobs() const { return c() + 2; }
+  // Columns of gate, and of up.
+  [[nodiscard]] std::int64_t inner() const { return epilogue == kSwiglu ? n / 2 : n; }
+  [[nodiscard]] std::int64_t c_columns() const { return epilogue == kSwigluBackward ? 2 * n : n; }
 };
 Shape shape_of(const Problem& problem);
 

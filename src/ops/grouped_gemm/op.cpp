@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/error.h"
 #include "ops/arguments.h"
 #include "ops/grouped_gemm/grouped_gemm.h"
@@ -72,13 +74,74 @@ Status check_index(const Args& args) {
   return check_layout(kOp, index.name, index.view, 1, "give a contiguous vector");
 }
 
+Epilogue epilogue_of(const Args& args) {
+  return args.y.rank == 0 ? kSums : args.gate_up.rank == 0 ? kSwiglu : kSwigluBackward;
+}
+
+// Of SwiGLU and its gradients: what goes together.
+Status check_swiglu(const Args& args) {
+  const bool probs = args.probs.rank != 0, backward = args.gate_up.rank != 0;
+  if (args.y.rank == 0) {
+    if (!probs && !backward && args.dprobs.rank == 0) return ok_status();
+    return with_hint(invalid("{}: {} without y", kOp,
+                             backward ? "gate_up"
+                             : probs  ? "probs"
+                                      : "dprobs"),
+                     "give y, which is SwiGLU of C, or of gate_up");
+  }
+  if (args.trans_a) {
+    return with_hint(invalid("{}: y with trans_a", kOp), "SwiGLU is made of rows; leave y out of sums over them");
+  }
+  if (args.c.dtype != args.a.dtype) {
+    return with_hint(invalid("{}: {}: C cannot be {} beside y", kOp, operand_text(args), to_string(args.c.dtype)),
+                     fmt::format("give C the dtype {}", to_string(args.a.dtype)));
+  }
+  if ((args.dprobs.rank != 0) != (backward && probs)) {
+    return with_hint(invalid("{}: probs {}, gate_up {}, dprobs {}", kOp, args.probs.describe(), args.gate_up.describe(),
+                             args.dprobs.describe()),
+                     "with gate_up the gradient of probs is made: give both or none; without there is none");
+  }
+  RIDGE_CHECK_OK(check_layout(kOp, "y", args.y, 2, kCopy));
+  return backward ? check_layout(kOp, "gate_up", args.gate_up, 2, kCopy) : ok_status();
+}
+
+Status check_swiglu_sizes(const Args& args, const Shape& s) {
+  if (s.epilogue == kSums) return ok_status();
+  if (s.epilogue == kSwiglu && s.n % 2 != 0) {
+    return with_hint(invalid("{}: C {} with y", kOp, args.c.describe()),
+                     "give a B whose columns are those of gate and as many of up");
+  }
+  const std::int64_t y[] = {s.rows, s.inner()}, gate_up[] = {s.rows, s.c_columns()};
+  RIDGE_CHECK_OK(check_like_x(kOp, "y", args.y, s.dtype, y));
+  if (s.epilogue == kSwigluBackward) RIDGE_CHECK_OK(check_like_x(kOp, "gate_up", args.gate_up, s.dtype, gate_up));
+  if (s.probs) RIDGE_CHECK_OK(check_per_row(kOp, "probs", args.probs, DType::kF32, s.rows));
+  if (args.dprobs.rank != 0) RIDGE_CHECK_OK(check_per_row(kOp, "dprobs", args.dprobs, DType::kF32, s.rows));
+  return ok_status();
+}
+
+// Nothing that is written lies in anything else.
+Status check_memory(const Args& args, const TensorView& index) {
+  const NamedView c{"C", &args.c}, y{"y", &args.y}, dprobs{"dprobs", &args.dprobs};
+  for (const NamedView& output : {c, y, dprobs}) {
+    RIDGE_CHECK_OK(check_apart(kOp, output,
+                               {{"A", &args.a},
+                                {"B", &args.b},
+                                {"offsets", &args.offsets},
+                                {"index", &index},
+                                {"gate_up", &args.gate_up},
+                                {"probs", &args.probs}}));
+  }
+  RIDGE_CHECK_OK(check_apart(kOp, c, {y, dprobs}));
+  return check_apart(kOp, y, {dprobs});
+}
+
 Status check_sizes(const Args& args, const Shape& s) {
   const TensorView& stack = s.along_sums ? args.c : args.b;
   RIDGE_CHECK_OK(check_group_count(kOp, stack.shape[0], args.offsets.shape[0]));
   const std::int64_t rows[] = {s.rows}, a_rows[] = {s.gather == kOfA ? s.sources : s.rows, s.along_sums ? s.m : s.k};
   const std::int64_t b_rows[] = {s.gather == kOfB ? s.sources : s.rows, s.n}, b_stack_nn[] = {s.groups, s.k, s.n},
                      b_stack_nt[] = {s.groups, s.n, s.k};
-  const std::int64_t c_rows[] = {s.rows, s.n}, c_stack[] = {s.groups, s.m, s.n};
+  const std::int64_t c_rows[] = {s.rows, s.c_columns()}, c_stack[] = {s.groups, s.m, s.n};
   const auto fits = [&](const char* name, const TensorView& view, std::span<const std::int64_t> shape) {
     return check_shape(kOp, name, view, view.dtype, shape,
                        [&] { return fmt::format("{}; check trans_a and trans_b", operand_text(args)); });
@@ -99,6 +162,25 @@ Status check_sizes(const Args& args, const Shape& s) {
   return fits("C", args.c, c_rows);
 }
 
+Status check_epilogue(const Problem& problem, const Shape& s) {
+  const std::string text = problem.problem_case.text();
+  if (s.epilogue == kSums) {
+    return s.probs
+               ? with_hint(invalid("{}: probs=1 without epilogue", text), "only SwiGLU is made with factors of rows")
+               : ok_status();
+  }
+  if (s.along_sums) {
+    return with_hint(invalid("{}: epilogue with layout=tn", text), "SwiGLU is made of rows; sums over them have none");
+  }
+  if (s.out != s.dtype) {
+    return with_hint(invalid("{}: epilogue with out=f32", text), "C, y and gate_up have the dtype of A: leave out out");
+  }
+  if (s.epilogue == kSwiglu && s.n % 2 != 0) {
+    return with_hint(invalid("{}: n={}", text, s.n), "the columns are those of gate and as many of up");
+  }
+  return ok_status();
+}
+
 Result<Problem> bind(const record::Case& requested) {
   record::Case canonical = with_dtype_names(requested, {"dtype", "out", "offsets"});
   if (!canonical.get("out").empty() && canonical.get("out") == canonical.get("dtype", "bf16")) {
@@ -116,6 +198,7 @@ Result<Problem> bind(const record::Case& requested) {
     return with_hint(invalid("{}: accumulate=1 without layout=tn", problem.problem_case.text()),
                      "only sums over rows are added to C");
   }
+  RIDGE_CHECK_OK(check_epilogue(problem, s));
   if (s.gather == kOfB && !s.along_sums) {
     return with_hint(invalid("{}: gather=b without layout=tn", problem.problem_case.text()),
                      "B is a stack of matrices; gather=a finds rows of A");
@@ -138,7 +221,12 @@ Result<Problem> bind(const record::Case& requested) {
     index.fill = {Fill::Rule::kIndices, -1, static_cast<double>(s.sources - 1)};
     problem.operands.push_back(std::move(index));
   }
-  problem.operands.push_back({"c", s.out, s.along_sums ? stack : std::vector{s.rows, s.n}, true, s.accumulate});
+  if (s.epilogue == kSwigluBackward) problem.operands.push_back({"gate_up", s.dtype, {s.rows, 2 * s.n}});
+  if (s.probs) problem.operands.push_back({"probs", DType::kF32, {s.rows}});
+  problem.operands.push_back(
+      {"c", s.out, s.along_sums ? stack : std::vector{s.rows, s.c_columns()}, true, s.accumulate});
+  if (s.epilogue != kSums) problem.operands.push_back({"y", s.dtype, {s.rows, s.inner()}, true});
+  if (s.probs && s.epilogue == kSwigluBackward) problem.operands.push_back({"dprobs", DType::kF32, {s.rows}, true});
   RIDGE_CHECK_OK(check_addressable(problem));
   return problem;
 }
@@ -158,7 +246,12 @@ std::vector<record::ParamInfo> params() {
           {"offsets", "i32", "their dtype", {"i32", "i64"}},
           load_param(),
           {"gather", "none", "the operand whose rows are found by an index", {"none", "a", "b"}},
-          {"sources", "0", "rows of that operand; left out: as many as rows", {}}};
+          {"sources", "0", "rows of that operand; left out: as many as rows", {}},
+          {"epilogue",
+           "none",
+           "what is made of the sums: SwiGLU of C, or its gradients",
+           {"none", "swiglu", "swiglu_backward"}},
+          record::flag_param("probs", "1: SwiGLU times a factor of each row")};
 }
 
 Shape shape_of(const Problem& problem) {
@@ -176,7 +269,9 @@ Shape shape_of(const Problem& problem) {
                v[kLayout] == kNt,
                v[kAccumulate] == 1,
                v[kGather],
-               v[kSources]};
+               v[kSources],
+               v[kEpilogue],
+               v[kProbs] == 1};
 }
 
 std::vector<std::int64_t> offsets_of(std::span<const TensorView> operands) {
@@ -188,7 +283,7 @@ Status check_numbers(const Problem& problem, std::span<const TensorView> operand
   const Shape s = shape_of(problem);
   RIDGE_CHECK_OK(check_offsets(kOp, offsets, s.rows));
   if (s.gather == kNone) return ok_status();
-  const auto* const index = static_cast<const std::int32_t*>(operands[kIndex].data);
+  const auto* const index = static_cast<const std::int32_t*>(operands[s.index()].data);
   for (std::int64_t row = offsets.front(); row < offsets.back(); ++row) {
     if (index[row] < s.sources) continue;
     return with_hint(
@@ -212,7 +307,8 @@ GroupProduct product_of(const Shape& s, std::span<const TensorView> operands, st
   GroupProduct p;
   p.a = part_of(kA, kOfA);
   if (s.gather != kNone) {
-    p.index = {static_cast<const std::int32_t*>(operands[kIndex].data) + first, static_cast<std::size_t>(last - first)};
+    p.index = {static_cast<const std::int32_t*>(operands[s.index()].data) + first,
+               static_cast<std::size_t>(last - first)};
   }
   p.n = s.n;
   if (s.along_sums) {
@@ -231,6 +327,7 @@ Result<Call> make_call(const Args& args) {
   RIDGE_CHECK_OK(check_layouts(args));
   RIDGE_CHECK_OK(check_dtypes(args));
   RIDGE_CHECK_OK(check_index(args));
+  RIDGE_CHECK_OK(check_swiglu(args));
   Shape s;
   s.along_sums = args.trans_a;
   s.trans_b = args.trans_b;
@@ -240,11 +337,14 @@ Result<Call> make_call(const Args& args) {
   s.rows = s.gather == kOfA ? index.shape[0] : args.a.shape[0];
   s.sources = s.gather == kOfA ? args.a.shape[0] : s.gather == kOfB ? args.b.shape[0] : 0;
   s.groups = s.along_sums ? args.c.shape[0] : args.b.shape[0];
-  s.n = args.c.shape[s.along_sums ? 2 : 1];
+  s.dtype = args.a.dtype;
+  s.epilogue = epilogue_of(args);
+  s.probs = args.probs.rank != 0;
+  s.n = args.c.shape[s.along_sums ? 2 : 1] / (s.epilogue == kSwigluBackward ? 2 : 1);
   (s.along_sums ? s.m : s.k) = args.a.shape[1];
   RIDGE_CHECK_OK(check_sizes(args, s));
-  RIDGE_CHECK_OK(check_apart(kOp, {"C", &args.c},
-                             {{"A", &args.a}, {"B", &args.b}, {"offsets", &args.offsets}, {"index", &index}}));
+  RIDGE_CHECK_OK(check_swiglu_sizes(args, s));
+  RIDGE_CHECK_OK(check_memory(args, index));
   Call call;
   call.values.resize(kParamCount);
   call.values[kRows] = s.rows;
@@ -259,9 +359,12 @@ Result<Call> make_call(const Args& args) {
   call.values[kOffsets] = index_of(kOffsetTypes, args.offsets.dtype);
   call.values[kGather] = s.gather;
   call.values[kSources] = s.sources;
+  call.values[kEpilogue] = s.epilogue;
+  call.values[kProbs] = s.probs ? 1 : 0;
   for (const TensorView* view : {&args.a, &args.b, &args.offsets}) call.operands.push_back(*view);
-  if (s.gather != kNone) call.operands.push_back(index);
-  call.operands.push_back(args.c);
+  for (const TensorView* view : {&index, &args.gate_up, &args.probs, &args.c, &args.y, &args.dprobs}) {
+    if (view->rank != 0) call.operands.push_back(*view);
+  }
   return call;
 }
 
@@ -292,6 +395,11 @@ Gradient gradient(std::string input, bool of_b) {
           [of_b](const Problem& problem, std::span<const TensorView> operands, const TensorView& grad_output,
                  const TensorView& grad_input) -> Result<Call> {
             const Shape s = shape_of(problem);
+            if (s.epilogue != kSums) {
+              return with_hint(make_error(ErrorCode::kUnsupported, "{}: SwiGLU has no gradient that is one call",
+                                          problem.problem_case.text()),
+                               "call grouped_gemm with gate_up, and for the gradient of B along sums");
+            }
             if (s.gather == (of_b ? kOfB : kOfA)) {
               return with_hint(make_error(ErrorCode::kUnsupported,
                                           "{}: a row that is found by index has the gradients of all rows that name it",
@@ -301,9 +409,19 @@ Gradient gradient(std::string input, bool of_b) {
             Args forward;
             forward.a = operands[kA], forward.b = operands[kB], forward.offsets = operands[kOffsetsOperand];
             forward.trans_a = s.along_sums, forward.trans_b = s.trans_b;
-            if (s.gather != kNone) (s.gather == kOfA ? forward.index_a : forward.index_b) = operands[kIndex];
+            if (s.gather != kNone) (s.gather == kOfA ? forward.index_a : forward.index_b) = operands[s.index()];
             return make_call(gradient_of(forward, of_b, grad_output, grad_input));
           }};
+}
+
+// For launch plans: of what address and rows of y and gate_up are multiples, in bytes.
+void plan_values(const Problem& problem, std::span<const TensorView> operands,
+                 std::map<std::string, std::int64_t>& facts) {
+  const Shape s = shape_of(problem);
+  std::int64_t least = 16;
+  if (s.epilogue != kSums) least = view_alignment(operands[s.y()]);
+  if (s.epilogue == kSwigluBackward) least = std::min<std::int64_t>(least, view_alignment(operands[s.gate_up()]));
+  facts["swiglu_align"] = least;
 }
 
 }  // namespace
@@ -320,6 +438,7 @@ Operator describe() {
   op.cost = cost;
   op.cases = cases;
   op.vary = vary;
+  op.plan_values = plan_values;
   op.excuses = [](const Problem& problem, numerics::Family family) {
     return family == numerics::Family::kDenormals && shape_of(problem).dtype == DType::kBf16;
   };

@@ -372,8 +372,8 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
             }
             const i32 k = static_cast<i32>(first_k + step * C::kBlockK);
             load_box(base + SharedLayout::kA + position.stage * C::kStageBytesA, map_a, full, k, row_of_a);
-            load_of_stack<1>(base + SharedLayout::kB + position.stage * C::kStageBytesB, map_b, full, k,
-                             static_cast<i32>(n), matrix_of_b, 0);
+            load_box(base + SharedLayout::kB + position.stage * C::kStageBytesB, map_b, full,
+                     BoxCorner{k, static_cast<i32>(n), matrix_of_b, 0});
             position.advance();
           }
         }

@@ -153,20 +153,6 @@ __device__ __forceinline__ GroupWalk<C> group_walk(const GroupTable& table, cons
   return {table, grid, blockIdx.x / C::kClusterBlocks, gridDim.x / C::kClusterBlocks, count};
 }
 
-// ---- Stages
-
-// One box of a stack of matrices.
-template <u32 kParts>
-__device__ __forceinline__ void load_of_stack(u32 to, const TensorMap& map, u32 barrier, i32 x, i32 y, i32 matrix,
-                                              u16 mask) {
-  const BoxCorner at{x, y, matrix, 0};
-  if constexpr (kParts == 1) {
-    load_box(to, map, barrier, at);
-  } else {
-    load_box_multicast(to, map, barrier, at, mask);
-  }
-}
-
 // ---- Storing
 
 // Where the accumulators of a warp go: column and row of C, the matrix of a stack, and how many rows from there on are

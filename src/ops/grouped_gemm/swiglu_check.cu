@@ -1,0 +1,56 @@
+// Checks of SwiGLU beside grouped products on the GPU, in fp64: y, element by element, against the C that is there,
+// which grouped_check.cu holds to its sums. Behind check_numbers.cuh, row_numbers.cuh and gating/definition.cuh.
+namespace ridge::swiglu_check {
+
+using namespace ridge::check_numbers;
+namespace rows = ridge::ops::rows;
+
+struct SwigluCall {
+  Matrix c, y, probs, offsets;  // probs without data: 1
+  i64 groups;
+  rows::Format format;  // of y
+};
+
+// y of a row and column. Rows of no group are 0.
+__device__ inline rows::Number expected(const SwigluCall& call, i64 row, i64 column) {
+  const bool own = row >= static_cast<i64>(load(call.offsets, 0, 0)) &&
+                   row < static_cast<i64>(load(call.offsets, 0, call.groups));
+  if (!own) return rows::Number(0.0);
+  const ops::activation::Definition f{ops::activation::Definition::kSilu, 0, 0};
+  const rows::Exact gate(load(call.c, row, column)), up(load(call.c, row, column + call.y.columns));
+  const rows::Number y = f.value(rows::Number(gate)) * up;
+  return call.probs.data == nullptr ? y : y * rows::Exact(load(call.probs, 0, row));
+}
+
+// Every row of y; a warp for each.
+extern "C" __global__ void __launch_bounds__(256, 1) swiglu_judge(SwigluCall call, Projection* result) {
+  double squares = 0, seen = 0;
+  for (i64 row = blockIdx.x * 8ll + threadIdx.x / 32; row < call.y.rows; row += gridDim.x * 8ll) {
+    for (i64 column = threadIdx.x % 32; column < call.y.columns; column += 32) {
+      const double found = load(call.y, row, column);
+      const rows::Number want = expected(call, row, column);
+      if (!rows::is_finite(found)) {
+        atomicAdd(&result->not_finite, 1ull);
+        continue;
+      }
+      rows::Stored right;
+      const double ratio = rows::error_ratio(call.format, found, want, right);
+      if (ratio > 0.5 || ratio != ratio) note_worst(result, ratio == ratio ? fmin(ratio, 1e30) : 1e30, row);
+      squares += rows::normal_square(call.format, found, want);
+      seen += 1;
+    }
+  }
+  add_to(result, squares, seen);
+}
+
+// Rows first_row .. first_row + count of y.
+extern "C" __global__ void __launch_bounds__(256, 1)
+    swiglu_reference(SwigluCall call, i64 first_row, i64 count, ElementArrays to) {
+  const i64 columns = call.y.columns;
+  for (i64 at = blockIdx.x * 256ll + threadIdx.x; at < count * columns; at += gridDim.x * 256ll) {
+    const rows::Stored want = rows::stored(call.format, expected(call, first_row + at / columns, at % columns));
+    to.put(at, {want.value, want.allowed, want.ideal_square, want.shift});
+  }
+}
+
+}  // namespace ridge::swiglu_check
