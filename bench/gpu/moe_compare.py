@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Times a layer of experts, forward and backward, beside the same layer by torch._grouped_mm, contenders in turns.
 
-    moe_compare.py OUT [--cases 0,1,2] [--loads uniform,skewed,balanced] [--contenders ridgeline,recompute,torch,compile,ridgeline-fp8,...]
+    moe_compare.py OUT [--cases 0,1,2] [--loads uniform,skewed,balanced] [--contenders ridgeline,apart,torch,compile,ridgeline-fp8,...]
                    [--repeats 12] [--no-graph] [--commit ID]
 
-bfloat16, random normal data; the routing is given (weights in float32, experts as numbers) and its order is made in every call. Ours is rt.MoE.mix, "recompute" the
-same with recompute=True, "copied" with a copy of the rows that are sorted by experts, and "ridgeline-compile" what torch.compile makes of it; "torch" sorts choices, takes rows by index_select, multiplies by torch._grouped_mm and
+bfloat16, random normal data; the routing is given (weights in float32, experts as numbers) and its order is made in every call. Ours is rt.MoE.mix, "apart" the
+same with products and SwiGLU as calls of their own, whose result is kept, and "ridgeline-compile" what torch.compile makes of it; "torch" sorts choices, takes rows by index_select, multiplies by torch._grouped_mm and
 adds up by index_add, and "compile" is torch.compile of that. "ridgeline-fp8" is the layer with recipe "blockwise" ("-apart": with activations that
 are stored before they are coded; "-rowwise": with that recipe), and "torchao-fp8" what "torch" is with torchao's products of
 groups in 8 bits (scales of rows), "torchao-fp8-compile" torch.compile of that; they ask for groups of multiples of 16 rows. Gradients are those of x, of the weights of choices and of both matrices. A uniform load has every expert
@@ -86,19 +86,17 @@ def by_torch(x, weights, experts, gate_up, down, product=torch._grouped_mm):
     return torch.zeros_like(x).index_add(0, source, made)
 
 
-class Copied(rt.MoE):
-    def _gate_up(self, x, order):
-        return self.gate_up(rt.permute(x, order), order.offsets)
+class Apart(rt.MoE):
+    def _experts(self, x, factors, order):
+        return self._down(self._gate_up(x, order), factors, order.offsets)
 
 
 class Work:
     def __init__(self, case, load):
         self.name, self.experts, self.top, self.hidden, self.inner, self.tokens = case
         self.layer = rt.MoE(self.hidden, self.inner, self.experts, self.top, device="cuda", dtype=torch.bfloat16)
-        self.again = rt.MoE(self.hidden, self.inner, self.experts, self.top, recompute=True, device="meta", dtype=torch.bfloat16)
-        self.copied = Copied(self.hidden, self.inner, self.experts, self.top, device="meta", dtype=torch.bfloat16)
-        for other in (self.again, self.copied):
-            other.gate_up, other.down = self.layer.gate_up, self.layer.down
+        self.parts = Apart(self.hidden, self.inner, self.experts, self.top, device="meta", dtype=torch.bfloat16)
+        self.parts.gate_up, self.parts.down = self.layer.gate_up, self.layer.down
         self.coded, self.apart, self.rowwise = (self.coded_by(recipe) for recipe in ("blockwise", "blockwise", "rowwise"))
         self.apart.down.register_forward_hook(lambda *_: None)  # activations are then stored
         self.x = torch.randn(self.tokens, self.hidden, device="cuda").bfloat16().requires_grad_()
@@ -118,8 +116,7 @@ class Work:
         compiled, of_torchao, ours = (torch.compile(each, dynamic=False) for each in (by_torch, by_torchao, self.layer.mix))
         return {
             "ridgeline": lambda: self.layer.mix(self.x, self.weights, self.choice),
-            "recompute": lambda: self.again.mix(self.x, self.weights, self.choice),
-            "copied": lambda: self.copied.mix(self.x, self.weights, self.choice),
+            "apart": lambda: self.parts.mix(self.x, self.weights, self.choice),
             "ridgeline-compile": lambda: ours(self.x, self.weights, self.choice),
             "torch": lambda: by_torch(self.x, self.weights, self.choice, *matrices),
             "compile": lambda: compiled(self.x, self.weights, self.choice, *matrices),
@@ -165,7 +162,7 @@ def least_db(found, right):
 
 class Contender:
     def __init__(self, name, call, work):
-        self.name, self.call, self.work, self.ours = name, call, work, name.startswith("ridgeline") or name == "recompute"
+        self.name, self.call, self.work, self.ours = name, call, work, name.startswith("ridgeline") or name == "apart"
         self.floor_db = FLOOR_OF_CODES_DB if "fp8" in name else FLOOR_DB
         self.forward, self.step, self.db, self.first, self.kept, self.most = [], [], math.inf, None, 0, 0
 
@@ -281,7 +278,7 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--cases", default="0,1,2")
     parser.add_argument("--loads", default="uniform,skewed")
-    parser.add_argument("--contenders", default="ridgeline,recompute,torch,compile")
+    parser.add_argument("--contenders", default="ridgeline,apart,torch,compile")
     parser.add_argument("--repeats", type=int, default=12)
     parser.add_argument("--no-graph", action="store_true")
     parser.add_argument("--commit", default="")

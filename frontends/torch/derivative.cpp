@@ -106,23 +106,19 @@ void refuse_derivative(const Tensor& result, torch::autograd::edge_list edges, c
   torch::autograd::set_history(result, node);
 }
 
-void refuse_derivative(const Tensor& result, std::initializer_list<Tensor> inputs, std::string_view op) {
+void refuse_derivative(const Tensor& result, std::initializer_list<Tensor> inputs, std::string_view op,
+                       std::string_view why) {
   torch::autograd::edge_list edges;
   for (const Tensor& input : inputs) {
     if (torch::autograd::compute_requires_grad(input)) edges.push_back(torch::autograd::impl::gradient_edge(input));
   }
   if (edges.empty()) return;
-  refuse_derivative(result, std::move(edges),
-                    std::string(op) +
-                        ": no derivative: 8-bit codes have none; ridgeline.torch.quantize and gemm_fp8 hand "
-                        "gradients on to what was quantised, or call .detach() on the inputs");
+  refuse_derivative(result, std::move(edges), std::string(op) + ": no derivative: " + std::string(why));
 }
 
-void refuse_tangents(std::string_view op, std::initializer_list<Tensor> inputs) {
+void refuse_tangents(std::string_view op, std::initializer_list<Tensor> inputs, std::string_view why) {
   for (const Tensor& input : inputs) {
-    TORCH_CHECK_NOT_IMPLEMENTED(!has_tangent(input), op,
-                                ": no tangent: 8-bit codes have none; gemm_fp8 of plain tensors "
-                                "has, once, and gemm any number of times");
+    TORCH_CHECK_NOT_IMPLEMENTED(!has_tangent(input), op, ": no tangent: ", why);
   }
 }
 

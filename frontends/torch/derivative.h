@@ -94,27 +94,36 @@ void check_once(std::string_view op);
 // Makes the derivative of `result`, which is computed from what `edges` lead to, an error instead of zero:
 // NotImplementedError with `message` when it is asked for.
 void refuse_derivative(const Tensor& result, torch::autograd::edge_list edges, const std::string& message);
-void refuse_derivative(const Tensor& result, std::initializer_list<Tensor> inputs, std::string_view op);
+// `why`: the reason and the way out.
+inline constexpr std::string_view kCodesHaveNone =
+    "8-bit codes have none; ridgeline.torch.quantize and gemm_fp8 hand gradients on to what was quantised, or call "
+    ".detach() on the inputs";
+void refuse_derivative(const Tensor& result, std::initializer_list<Tensor> inputs, std::string_view op,
+                       std::string_view why);
 template <class... Results>
-void refuse_derivative(const std::tuple<Results...>& results, std::initializer_list<Tensor> inputs,
-                       std::string_view op) {
-  std::apply([&](const auto&... result) { (refuse_derivative(result, inputs, op), ...); }, results);
+void refuse_derivative(const std::tuple<Results...>& results, std::initializer_list<Tensor> inputs, std::string_view op,
+                       std::string_view why) {
+  std::apply([&](const auto&... result) { (refuse_derivative(result, inputs, op, why), ...); }, results);
 }
 
 // NotImplementedError if forward mode carries one of the inputs.
-void refuse_tangents(std::string_view op, std::initializer_list<Tensor> inputs);
+inline constexpr std::string_view kCodesHaveNoTangent =
+    "8-bit codes have none; gemm_fp8 of plain tensors has, once, and gemm any number of times";
+void refuse_tangents(std::string_view op, std::initializer_list<Tensor> inputs,
+                     std::string_view why = kCodesHaveNoTangent);
 // RuntimeError if a gradient or a tangent of what is added in place is wanted.
 void check_no_derivative_in_place(std::string_view op, std::initializer_list<Tensor> tensors);
 
 // Calls the operator `op` below autograd, with every derivative of its results refused.
 template <class Call>
-auto without_derivative(std::string_view op, std::initializer_list<Tensor> inputs, const Call& call) {
-  refuse_tangents(op, inputs);
+auto without_derivative(std::string_view op, std::initializer_list<Tensor> inputs, const Call& call,
+                        std::string_view why = kCodesHaveNone, std::string_view why_no_tangent = kCodesHaveNoTangent) {
+  refuse_tangents(op, inputs, why_no_tangent);
   auto results = [&] {
     const at::AutoDispatchBelowADInplaceOrView below;
     return call();
   }();
-  refuse_derivative(results, inputs, op);
+  refuse_derivative(results, inputs, op, why);
   return results;
 }
 

@@ -1,4 +1,4 @@
-// ridgeline::grouped_gemm and ridgeline::grouped_gemm_add_.
+// ridgeline::grouped_gemm, grouped_gemm_add_, grouped_swiglu and grouped_swiglu_backward.
 #include "ridge/ops/grouped_gemm.h"
 
 #include <ATen/Functions.h>
@@ -13,6 +13,7 @@ namespace ridge::torch_frontend {
 namespace {
 
 constexpr std::string_view kOp = "grouped_gemm", kAdd = "grouped_gemm_add_";
+constexpr std::string_view kSwiglu = "grouped_swiglu", kSwigluBackward = "grouped_swiglu_backward";
 
 // ---- What a call asks of its tensors, of symbolic sizes
 
@@ -78,14 +79,14 @@ void check_matrix(const Tensor& matrix, std::string_view name, std::string_view 
 
 // Sizes of the result along rows.
 std::vector<c10::SymInt> rows_sizes(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_b,
-                                    const Gathered& by) {
-  check_matrix(a, "a", kOp);
-  TORCH_CHECK_VALUE(b.dim() == 3, kOp, ": b has shape ", b.sym_sizes(), "; give a matrix for each group");
-  check_strides(b, kOp, "b", true);
+                                    const Gathered& by, std::string_view op) {
+  check_matrix(a, "a", op);
+  TORCH_CHECK_VALUE(b.dim() == 3, op, ": b has shape ", b.sym_sizes(), "; give a matrix for each group");
+  check_strides(b, op, "b", true);
   const auto k_of_b = b.sym_size(trans_b ? 2 : 1);
-  TORCH_CHECK_VALUE(same(a.sym_size(1), k_of_b), kOp, ": a has ", a.sym_size(1), " columns but op(b) has ", k_of_b,
+  TORCH_CHECK_VALUE(same(a.sym_size(1), k_of_b), op, ": a has ", a.sym_size(1), " columns but op(b) has ", k_of_b,
                     " rows; check trans_b");
-  check_offsets(offsets, b.sym_size(0), kOp);
+  check_offsets(offsets, b.sym_size(0), op);
   return {rows_of(a, by.index_a), b.sym_size(trans_b ? 1 : 2)};
 }
 
@@ -108,7 +109,7 @@ std::vector<c10::SymInt> result_sizes(const Tensor& a, const Tensor& b, const Te
                                       bool trans_b, const Gathered& by) {
   TORCH_CHECK_VALUE(!(trans_a && trans_b), kOp, ": trans_a sums over the rows of both; leave trans_b out");
   check_index(by, a, b, trans_a, kOp);
-  return trans_a ? sums_sizes(a, b, offsets, by, kOp) : rows_sizes(a, b, offsets, trans_b, by);
+  return trans_a ? sums_sizes(a, b, offsets, by, kOp) : rows_sizes(a, b, offsets, trans_b, by, kOp);
 }
 
 at::ScalarType result_type(const Tensor& a, OptionalType out_dtype) {
@@ -133,6 +134,46 @@ void grouped_add_meta(Tensor& c, const Tensor& a, const Tensor& b, const Tensor&
   const auto type = c.scalar_type() == at::kFloat ? at::kFloat : a.scalar_type();
   check_like(c, kAdd, "c", sums_sizes(a, b, offsets, by, kAdd), type);
   check_strides(c, kAdd, "c", false);
+}
+
+// SwiGLU of products, and its gradients: no float64, a factor for each row if any.
+void check_swiglu(const Tensor& a, const Tensor& b, const Tensor& offsets, const OptionalTensor& probs,
+                  const c10::SymInt& rows, std::string_view op) {
+  check_types(a, b, offsets, op);
+  TORCH_CHECK_TYPE(a.scalar_type() != at::kDouble, op, ": a is torch.float64; give torch.float32 or shorter numbers");
+  if (!given(probs)) return;
+  TORCH_CHECK_TYPE(probs->scalar_type() == at::kFloat, op, ": probs is ", type_of(*probs), "; give torch.float32");
+  TORCH_CHECK_VALUE(probs->dim() == 1 && same(probs->sym_size(0), rows), op, ": probs has shape ", probs->sym_sizes(),
+                    " and there are ", rows, " rows; give a factor for each");
+  TORCH_CHECK_VALUE(probs->is_contiguous(), op, ": probs is not contiguous; call .contiguous() on it first");
+}
+
+using TwoTensors = std::tuple<Tensor, Tensor>;
+using ThreeTensors = std::tuple<Tensor, Tensor, Tensor>;
+
+// y and C, which are gate and up.
+TwoTensors swiglu_meta(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_b,
+                       const OptionalTensor& probs, const OptionalTensor&, const OptionalTensor& index_a,
+                       const OptionalTensor& places) {
+  const Gathered by{index_a, {}, places};
+  check_swiglu(a, b, offsets, probs, rows_of(a, index_a), kSwiglu);
+  check_index(by, a, b, false, kSwiglu);
+  const auto sizes = rows_sizes(a, b, offsets, trans_b, by, kSwiglu);
+  TORCH_CHECK_VALUE(same(sizes[1] % 2, 0), kSwiglu, ": op(b) has ", sizes[1],
+                    " columns; give those of gate and as many of up");
+  return {at::empty_symint({sizes[0], sizes[1] / 2}, a.options()), at::empty_symint(sizes, a.options())};
+}
+
+// The gradients of gate and up, y again, and the gradient of probs.
+ThreeTensors swiglu_backward_meta(const Tensor& dy, const Tensor& b, const Tensor& offsets, const Tensor& gate_up,
+                                  bool trans_b, const OptionalTensor& probs) {
+  check_swiglu(dy, b, offsets, probs, dy.sym_size(0), kSwigluBackward);
+  const auto sizes = rows_sizes(dy, b, offsets, trans_b, {}, kSwigluBackward);
+  const std::vector<c10::SymInt> both = {sizes[0], sizes[1] * 2};
+  check_like(gate_up, kSwigluBackward, "gate_up", both, dy.scalar_type());
+  check_strides(gate_up, kSwigluBackward, "gate_up", false);
+  const auto dprobs = given(probs) ? at::empty_like(*probs) : at::empty({0}, dy.options().dtype(at::kFloat));
+  return {at::empty_symint(both, dy.options()), at::empty_symint(sizes, dy.options()), dprobs};
 }
 
 // ---- The calls
@@ -223,6 +264,38 @@ void grouped_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offs
   GroupedGemmArgs args = arguments(a, b, offsets, c, true, false, by, kAdd);
   args.accumulate = true;
   check(ridge::grouped_gemm(args, stream_of(a)));
+}
+
+TwoTensors swiglu(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_b, const OptionalTensor& probs,
+                  const OptionalTensor& main_grad, const OptionalTensor& index_a, const OptionalTensor& places) {
+  check_same_device(
+      kSwiglu,
+      {{"a", &a}, {"b", &b}, {"the offsets", &offsets}, {"probs", &probs}, {"index_a", &index_a}, {"places", &places}});
+  auto made = swiglu_meta(a, b, offsets, trans_b, probs, main_grad, index_a, places);
+  const OnDeviceOf on_device(a);
+  GroupedGemmArgs args =
+      arguments(a, b, offsets, std::get<1>(made), false, trans_b, Gathered{index_a, {}, {}}, kSwiglu);
+  args.y = row_major_view(std::get<0>(made), kSwiglu, "y");
+  if (given(probs)) args.probs = dense_view(*probs, kSwiglu, "probs");
+  check(ridge::grouped_gemm(args, stream_of(a)));
+  return made;
+}
+
+ThreeTensors swiglu_backward(const Tensor& dy, const Tensor& b, const Tensor& offsets, const Tensor& gate_up,
+                             bool trans_b, const OptionalTensor& probs) {
+  check_same_device(kSwigluBackward,
+                    {{"dy", &dy}, {"b", &b}, {"the offsets", &offsets}, {"gate_up", &gate_up}, {"probs", &probs}});
+  auto made = swiglu_backward_meta(dy, b, offsets, gate_up, trans_b, probs);
+  const OnDeviceOf on_device(dy);
+  GroupedGemmArgs args = arguments(dy, b, offsets, std::get<0>(made), false, trans_b, {}, kSwigluBackward);
+  args.gate_up = row_major_view(gate_up, kSwigluBackward, "gate_up");
+  args.y = row_major_view(std::get<1>(made), kSwigluBackward, "y");
+  if (given(probs)) {
+    args.probs = dense_view(*probs, kSwigluBackward, "probs");
+    args.dprobs = dense_view(std::get<2>(made), kSwigluBackward, "dprobs");
+  }
+  check(ridge::grouped_gemm(args, stream_of(dy)));
+  return made;
 }
 
 // ---- Derivatives, which are grouped products again
@@ -360,6 +433,40 @@ Tensor grouped_autocast(const Tensor& a, const Tensor& b, const Tensor& offsets,
   return call_grouped_gemm(cast(a), cast(b), offsets, trans_a, trans_b, out_dtype, main_grad, index_a, index_b, places);
 }
 
+constexpr std::string_view kByGatedExperts =
+    "ridgeline.torch.gated_experts has gradients and tangents, or call .detach() on the inputs";
+
+// Gate and up have the gradients of grouped_gemm; y has none here.
+TwoTensors swiglu_autograd(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_b,
+                           const OptionalTensor& probs, const OptionalTensor& main_grad, const OptionalTensor& index_a,
+                           const OptionalTensor& places) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::grouped_swiglu", "").typed<decltype(swiglu)>();
+  const std::initializer_list<Tensor> inputs = {a, b, given(probs) ? *probs : Tensor()};
+  refuse_tangents(kSwiglu, inputs, kByGatedExperts);
+  const auto node = torch::autograd::compute_requires_grad(a, b)
+                        ? backward_of(a, b, offsets, false, trans_b, main_grad, {index_a, {}, places})
+                        : nullptr;
+  TwoTensors made;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    made = op.call(a, b, offsets, trans_b, probs, {}, index_a, places);
+  }
+  refuse_derivative(std::get<0>(made), inputs, kSwiglu, kByGatedExperts);
+  if (node) torch::autograd::set_history(std::get<1>(made), node);
+  return made;
+}
+
+ThreeTensors swiglu_backward_autograd(const Tensor& dy, const Tensor& b, const Tensor& offsets, const Tensor& gate_up,
+                                      bool trans_b, const OptionalTensor& probs) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("ridgeline::grouped_swiglu_backward", "")
+                             .typed<decltype(swiglu_backward)>();
+  return without_derivative(
+      kSwigluBackward, {dy, b, gate_up, given(probs) ? *probs : Tensor()},
+      [&] { return op.call(dy, b, offsets, gate_up, trans_b, probs); }, kByGatedExperts, kByGatedExperts);
+}
+
 }  // namespace
 
 Tensor call_grouped_gemm(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_a, bool trans_b,
@@ -384,14 +491,20 @@ void register_grouped_gemm(torch::Library& library, c10::DispatchKey key) {
     case c10::DispatchKey::CPU:
     case c10::DispatchKey::CUDA:
       library.impl("grouped_gemm", grouped);
+      library.impl("grouped_swiglu", swiglu);
+      library.impl("grouped_swiglu_backward", swiglu_backward);
       library.impl("grouped_gemm_add_", grouped_add);
       return;
     case c10::DispatchKey::Meta:
       library.impl("grouped_gemm", grouped_meta);
+      library.impl("grouped_swiglu", swiglu_meta);
+      library.impl("grouped_swiglu_backward", swiglu_backward_meta);
       library.impl("grouped_gemm_add_", grouped_add_meta);
       return;
     case c10::DispatchKey::Autograd:
       library.impl("grouped_gemm", grouped_autograd);
+      library.impl("grouped_swiglu", swiglu_autograd);
+      library.impl("grouped_swiglu_backward", swiglu_backward_autograd);
       library.impl("grouped_gemm_add_", grouped_add_autograd);
       return;
     case c10::DispatchKey::AutocastCPU:

@@ -19,6 +19,11 @@ constexpr const char* kSchemas[] = {
     "Tensor",
     "grouped_gemm_add_(Tensor(a!) c, Tensor a, Tensor b, Tensor offsets, Tensor? index_a=None, Tensor? index_b=None) "
     "-> ()",
+    "grouped_swiglu(Tensor a, Tensor b, Tensor offsets, bool trans_b=False, Tensor? probs=None, Tensor? "
+    "main_grad=None, "
+    "Tensor? index_a=None, Tensor? places=None) -> (Tensor y, Tensor gate_up)",
+    "grouped_swiglu_backward(Tensor dy, Tensor b, Tensor offsets, Tensor gate_up, bool trans_b=False, Tensor? "
+    "probs=None) -> (Tensor dgate_up, Tensor y, Tensor dprobs)",
     "grouped_gemm_fp8(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor offsets, ScalarType out_dtype, bool "
     "along_sums=False, str scaling=\"block\") -> Tensor",
     "grouped_gemm_fp8_add_(Tensor(a!) c, Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor offsets, str "

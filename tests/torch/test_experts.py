@@ -272,11 +272,13 @@ def test_the_host_reads_no_number(device, form):
 
 
 def test_what_is_saved(device):
-    """Bytes that backward keeps beside parameters and x, in rows of 16 bits: both halves and the activation; with recompute both halves."""
+    """Bytes that backward keeps beside parameters and x, in rows of 16 bits: gate and up; where a layer is called by itself the activation, too, unless recomputed."""
     tokens, hidden, inner, top = 256, 64, 96, 3
     rows = tokens * top
-    for recompute, columns in ((False, 3 * inner), (True, 2 * inner)):
+    for hooked, recompute, columns in ((False, False, 2 * inner), (True, False, 3 * inner), (True, True, 2 * inner)):
         layer = made(device, torch.bfloat16, hidden=hidden, inner=inner, top=top, recompute=recompute)
+        if hooked:
+            layer.down.register_forward_hook(lambda *_: None)
         x = torch.randn(tokens, hidden, device=device).bfloat16().requires_grad_()
         known = {p.untyped_storage().data_ptr() for p in (x, *layer.parameters())}
         kept = {}
@@ -296,8 +298,18 @@ def test_what_is_saved(device):
         y.sum().backward()
 
 
+def test_a_step_of_both_layers_is_six_products(device):
+    layer = made(device, torch.bfloat16)
+    x = torch.randn(60, 32, device=device).bfloat16().requires_grad_()
+    with Calls() as seen:
+        torch.autograd.grad(layer(x).y.square().sum(), (x, *layer.parameters()))
+    counts = {name: seen.names.count(f"ridgeline.{name}.default") for name in ("grouped_gemm", "grouped_swiglu", "grouped_swiglu_backward", "activation")}
+    assert counts == {"grouped_gemm": 4, "grouped_swiglu": 1, "grouped_swiglu_backward": 1, "activation": 0}
+
+
 def test_recompute_multiplies_no_more_and_gives_equal_bits(device):
     layer = made(device, torch.bfloat16, shared=8)
+    layer.down.register_forward_hook(lambda *_: None)  # so that it is called by itself
     x = torch.randn(60, 32, device=device).bfloat16().requires_grad_()
     found = []
     for layer.recompute in (False, True):
@@ -374,7 +386,7 @@ def test_autocast_says_the_dtype(device, shared):
     for name, p in layer.named_parameters():
         assert testing.snr_db(p.grad, own[name].grad) > 30, name
     assert torch.equal(layer.router(x).experts, found.experts)  # logits are not cast
-    for name, calls in (("combine_rows", 1), ("grouped_gemm", 2)):  # tokens are cast before products find their rows
+    for name, calls in (("combine_rows", 1), ("grouped_swiglu", 1), ("grouped_gemm", 1)):  # tokens are cast before products find their rows
         assert [dtype for each, dtype in zip(seen.names, seen.dtypes) if each == f"ridgeline.{name}.default"] == [torch.bfloat16] * calls
 
 

@@ -18,6 +18,7 @@ from .control import autotune, backends, explain, last_used, reset, set_backend,
 from .conversion import convert, quantize_  # noqa: E402
 from .delayed import update_scales  # noqa: E402
 from .experts import GroupedLinear, Mixture, MoE  # noqa: E402
+from .gated_experts import gated_experts  # noqa: E402
 from .grouped import fp8_grouped_linear, grouped_gemm_fp8  # noqa: E402
 from .kept import KeptWeights  # noqa: E402
 from .losses import CrossEntropyLoss, LinearCrossEntropy, ShardStatistics, cross_entropy, linear_cross_entropy, shard_gradient  # noqa: E402
@@ -94,6 +95,7 @@ __all__ = [
     "fp8_grouped_linear",
     "from_plain_tensors",
     "gather_in_fp8",
+    "gated_experts",
     "gemm",
     "gemm_fp8",
     "grouped_gemm",

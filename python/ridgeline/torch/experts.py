@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from . import exchange
 from ._recipe import Recipe, RecipeLike, describe
+from .gated_experts import gated_experts
 from .grouped import codes_swiglu, fp8_grouped_linear, recipe_of
 from .kept import factor
 from .modules import Linear, _main_grad
@@ -81,8 +82,12 @@ class GroupedLinear(torch.nn.Module):
         recipe = self._recipe_in_force()
         if recipe is None or not (torch.is_grad_enabled() and self.weight.requires_grad):
             return False
+        return self._is_its_product() and codes_swiglu(recipe)
+
+    def _is_its_product(self) -> bool:
+        """Whether a call of it is ``forward`` alone."""
         hooks = (self._forward_pre_hooks, self._forward_hooks, self._backward_pre_hooks, self._backward_hooks)
-        return type(self) is GroupedLinear and not any(hooks) and codes_swiglu(recipe)
+        return type(self) is GroupedLinear and not any(hooks)
 
     def extra_repr(self) -> str:
         words = f"num_experts={self.num_experts}, in_features={self.in_features}, out_features={self.out_features}"
@@ -111,7 +116,7 @@ class MoE(torch.nn.Module):
     shared           inner features of a gated layer that every token passes, 0: none (several shared experts are one of all their features)
     capacity_factor  an expert takes at most ceil(capacity_factor * tokens * top / num_experts) tokens, the first ones; None: all. Weights of the others
                      are not renormalised
-    recompute        activations are made again in backward in place of being saved
+    recompute        activations are made again in backward in place of being saved, which products of high precision do without it, too
     recipe           of ``gate_up`` and ``down``, as ``GroupedLinear`` takes it
     process_group    ranks that share the experts: each has num_experts / ranks of them, in the order of ranks, and all of the router. The reference path
                      of expert parallelism (docs/pytorch.md): the host waits for the sizes of the exchange, and losses are those of the rank's own tokens
@@ -226,6 +231,11 @@ class MoE(torch.nn.Module):
 
     def _experts(self, x: torch.Tensor, factors: torch.Tensor, order: ExpertOrder) -> torch.Tensor:
         """What the experts make of the rows of x, sorted, times the factors of the sorted rows."""
+        both_layers = (self.gate_up, self.down)
+        if all(layer._recipe_in_force() is None and layer._is_its_product() for layer in both_layers):
+            weights = (self.gate_up.weight, self.down.weight)
+            main_grads = (_main_grad(weights[0]), _main_grad(weights[1]))
+            return gated_experts(x.contiguous(), *weights, order.offsets, factors=factors, index=order.tokens, places=order.rows, main_grads=main_grads)
         if not (self.recompute and torch.is_grad_enabled()):
             return self._down(self._gate_up(x, order), factors, order.offsets)
         if self.gate_up._recipe_in_force() is None:  # a product that finds its rows saves none of them
@@ -255,9 +265,9 @@ class MoE(torch.nn.Module):
 
 def factors_of(weights: torch.Tensor, order: ExpertOrder) -> torch.Tensor:
     """The weight of each sorted row, [tokens * top], 0 behind the last expert; gradients are gathered, and not added up."""
-    flat, rows = weights.flatten(), order.rows.flatten().long()
-    behind = flat.new_zeros(flat.shape[0] + 1)  # the last one takes choices that are none
-    return behind.scatter(0, torch.where(rows < 0, flat.shape[0], rows), flat)[:-1]
+    flat = weights.flatten()
+    count = flat.shape[0] + 1  # the last one takes choices that are none
+    return flat.new_zeros(count).scatter_(0, order.rows.flatten().long().remainder_(count), flat)[:-1]
 
 
 def _weights_of(block: torch.nn.Module) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -46,6 +46,24 @@ def _grouped_add(c: Shape, a: Shape, b: Shape, offsets: Shape, index_a: Shape | 
     return 2 * (a[0] if index_a is None else index_a[0]) * a[1] * b[1]
 
 
+def _grouped_swiglu(
+    a: Shape,
+    b: Shape,
+    offsets: Shape,
+    trans_b: bool = False,
+    probs: Shape | None = None,
+    main_grad: Any = None,
+    index_a: Shape | None = None,
+    *_: Any,
+    **__: Any,
+) -> int:
+    return _grouped(a, b, offsets, False, trans_b, index_a=index_a)
+
+
+def _grouped_swiglu_backward(dy: Shape, b: Shape, offsets: Shape, gate_up: Shape, trans_b: bool = False, *_: Any, **__: Any) -> int:
+    return _grouped(dy, b, offsets, False, trans_b)
+
+
 def _grouped_fp8(a: Shape, b: Shape, *_: Any, **__: Any) -> int:
     """As if every row had a group; of sums over the rows a and b have these as their columns."""
     return 2 * a[0] * a[1] * b[-2]
@@ -100,6 +118,8 @@ def register() -> None:
     register_flop_formula(ops.gemm_add_)(_gemm_add)
     register_flop_formula(ops.grouped_gemm)(_grouped)
     register_flop_formula(ops.grouped_gemm_add_)(_grouped_add)
+    register_flop_formula(ops.grouped_swiglu)(_grouped_swiglu)
+    register_flop_formula(ops.grouped_swiglu_backward)(_grouped_swiglu_backward)
     register_flop_formula(ops.grouped_gemm_fp8)(_grouped_fp8)
     register_flop_formula(ops.grouped_gemm_fp8_add_)(_grouped_fp8_add)
     register_flop_formula(ops.symmetric_product)(_symmetric)
