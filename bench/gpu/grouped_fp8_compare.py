@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Times grouped_gemm_fp8 beside a loop of torch._scaled_mm and products in bfloat16, contenders in turns.
 
-    grouped_fp8_compare.py OUT [--scalings block,row,tensor] [--configs all|A,B] [--cases 0,1,2,3] [--loads uniform,skewed] [--directions forward,wgrad]
+    grouped_fp8_compare.py OUT [--scalings block,row,tensor] [--configs all|A,B] [--cases 0,1,2,3] [--loads uniform,skewed] [--directions forward,wgrad,add]
                            [--repeats 11] [--peers loop,scaled_grouped,bf16,torch] [--commit ID]
 
 Codes are e4m3 of random normal data. Scaling block: forward x by 1x128 and the stack of weights by 128x128, wgrad both by 1x128 along the rows of each expert, whose number is a
-multiple of 128 there (forward of 16, which torch._scaled_mm asks for). Scaling row: a scale for each row of both operands, wgrad of each expert apart; tensor: one for each
+multiple of 128 there (forward of 16, which torch._scaled_mm asks for); add is wgrad added to a bfloat16 matrix, and every contender but ours adds what it made (`made` is ours that does). Scaling row: a scale for each row of both operands, wgrad of each expert apart; tensor: one for each
 operand of each expert. A skewed load gives expert g a share that grows as u^3, and one expert nothing. `loop` is torch._scaled_mm of each expert, whose offsets the host knows, its
 scales laid out as it wants them before the clock starts; where the version of PyTorch refuses such scales it is left out and the reason is printed. `scaled_grouped` is
 torch._scaled_grouped_mm, of scales of rows alone. `bf16` is our grouped_gemm and `torch` torch._grouped_mm, of bfloat16. Every call is between two events; before it a gibibyte is written, which displaces the L2. Contenders change places from round to round;
@@ -79,6 +79,9 @@ class Work:
         def draw(*sizes):
             return torch.randn(*sizes, device="cuda").bfloat16()
 
+        self.adds, direction = direction == "add", "wgrad" if direction == "add" else direction
+        self.start = draw(experts, n, k) if self.adds else None
+        self.sums = self.start.clone() if self.adds else None
         self.direction, self.scaling = direction, scaling
         self.ends = offsets_of(load, experts, rows, 128 if direction == "wgrad" else 16)
         self.offsets = torch.tensor(self.ends, dtype=torch.int32, device="cuda")
@@ -113,7 +116,7 @@ class Work:
             begin, end = self.ends[g], self.ends[g + 1]
             left, right = self.stands_for(g, begin, end)
             part = found[g] if self.direction == "wgrad" else found[begin:end]
-            wanted = left @ right.t()
+            wanted = left @ right.t() + (self.start[g].double() if self.adds else 0)
             size = wanted.square().mean().sqrt()
             ratio = ((part.double() - wanted).abs() / (wanted.abs() * 2**-7 + size * 2**-8)).max().item()
             worst = max(worst, math.inf if math.isnan(ratio) else ratio)
@@ -141,7 +144,28 @@ class Work:
     def columns_b(self):
         return rt.QuantizedTensor(None, None, self.b.q_t, self.b.scale_t, "1x128", torch.bfloat16)
 
+    def fresh(self, result):
+        """Before the next call: memory that must be written, or what is added to."""
+        if self.adds:
+            result.copy_(self.start)
+        else:
+            result.fill_(math.nan)
+
+    def added(self, made):
+        return self.sums.add_(made) if self.adds else made
+
     def ours(self):
+        if self.adds and self.scaling != "block":
+            torch.ops.ridgeline.grouped_gemm_fp8_add_(self.sums, self.a.q, self.b.q, self.a.scale, self.b.scale, self.offsets, self.scaling)
+            return self.sums
+        if self.adds:
+            return rt.grouped_gemm_fp8(self.a, self.b, self.offsets, trans_a=True, add_to=self.sums)
+        return self.product()
+
+    def made(self):
+        return self.added(self.product())
+
+    def product(self):
         if self.scaling != "block":
             call = torch.ops.ridgeline.grouped_gemm_fp8
             return call(self.a.q, self.b.q, self.a.scale, self.b.scale, self.offsets, torch.bfloat16, self.direction == "wgrad", self.scaling)
@@ -173,29 +197,29 @@ class Work:
             self.prepare_loop()
         for a, b, scale_a, scale_b, out in self.parts:
             torch._scaled_mm(a, b, scale_a, scale_b, out_dtype=torch.bfloat16, out=out)
-        return self.out
+        return self.added(self.out)
 
     def scaled_grouped(self):
         if self.scaling != "row":
             raise NotImplementedError("scales of rows alone")
         b = self.b.q.t() if self.direction == "wgrad" else self.b.q.mT
         scales = (one.scale.reshape(-1) if self.direction == "wgrad" else one.scale for one in (self.a, self.b))
-        return torch._scaled_grouped_mm(self.a.q, b, *scales, offs=self.offsets[1:], out_dtype=torch.bfloat16)
+        return self.added(torch._scaled_grouped_mm(self.a.q, b, *scales, offs=self.offsets[1:], out_dtype=torch.bfloat16))
 
     def bf16(self):
         if self.direction == "wgrad":
-            return rt.grouped_gemm(self.dy, self.x, self.offsets, trans_a=True)
+            return self.added(rt.grouped_gemm(self.dy, self.x, self.offsets, trans_a=True))
         return rt.grouped_gemm(self.x, self.weight, self.offsets, True)
 
     def torch(self):
         if self.direction == "wgrad":
-            return torch._grouped_mm(self.dy.t(), self.x, offs=self.offsets[1:])
+            return self.added(torch._grouped_mm(self.dy.t(), self.x, offs=self.offsets[1:]))
         return torch._grouped_mm(self.x, self.weight.mT, offs=self.offsets[1:])
 
 
 class Contender:
-    def __init__(self, name, call, configuration=None):
-        self.name, self.call, self.configuration = name, call, configuration
+    def __init__(self, name, call, work, configuration=None):
+        self.name, self.call, self.work, self.configuration = name, call, work, configuration
         self.samples, self.worst, self.eight_bits = [], 0.0, name not in ("bf16", "torch")
 
     def run(self):
@@ -205,6 +229,10 @@ class Contender:
         if self.configuration is not None:
             rt.set_backend(OP, None)
         return result
+
+    def renew(self, result):
+        if self.work.adds or self.name != "loop" or self.work.direction != "wgrad":  # its empty experts are cleared once
+            self.work.fresh(result)
 
 
 def configurations(wanted):
@@ -220,11 +248,13 @@ def measure(case, load, direction, scaling, options, displaced):
     work = Work(direction, experts, rows, n, k, load, scaling)
     contenders = []
     offered = [(f"ridgeline{'/' if name else ''}{name}", work.ours, f"cuda_groups_fp8{'/' if name else ''}{name}") for name in configurations(options.configs)]
+    if work.adds:
+        offered.append(("made", work.made, None))
     offered += [(name, getattr(work, name), None) for name in options.peers.split(",") if name]
     for name, call, configuration in offered:
-        one = Contender(name, call, configuration)
+        one = Contender(name, call, work, configuration)
         try:
-            one.run()
+            one.renew(one.run())
             torch.cuda.synchronize()
             contenders.append(one)
         except Exception as reason:  # noqa: BLE001
@@ -242,8 +272,7 @@ def measure(case, load, direction, scaling, options, displaced):
                 one.samples.append(start.elapsed_time(end) * 1e-3)
             if one.eight_bits and turn in (0, options.repeats + 1):
                 one.worst = max(one.worst, work.error(result))
-            if one.name != "loop" or direction != "wgrad":  # its empty experts are cleared once
-                result.fill_(math.nan)  # the next result that is put there must be written
+            one.renew(result)
     found, well = [], True
     for one in sorted(contenders, key=lambda c: statistics.median(c.samples)):
         median = statistics.median(one.samples)

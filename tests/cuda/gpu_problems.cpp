@@ -314,7 +314,8 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       }
     }
     for (const char* size : {"rows=1408 groups=3 n=264", "rows=2304 groups=9 n=136", "rows=3072 groups=40 n=72"}) {
-      for (const char* more : {"m=200", "m=264 out=f32 accumulate=1", "m=136 dtype=e4m3fn_e5m2 out=f16 offsets=i64"}) {
+      for (const char* more : {"m=200", "m=264 out=f32 accumulate=1", "m=136 dtype=e4m3fn_e5m2 out=f16 offsets=i64",
+                               "m=264 accumulate=1", "m=200 out=f16 accumulate=1"}) {
         add(fmt::format("{} {} along=sums", size, more));
       }
     }
@@ -332,7 +333,8 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       }
       for (const char* size : {"rows=1408 groups=3 n=264", "rows=2304 groups=9 n=136 load=skewed",
                                "rows=3072 groups=40 n=72", "rows=128 groups=4 n=520"}) {
-        for (const char* more : {"m=200", "m=263 out=f32 accumulate=1", "m=1 dtype=e4m3fn_e5m2 out=f16 offsets=i64"}) {
+        for (const char* more : {"m=200", "m=263 out=f32 accumulate=1", "m=1 dtype=e4m3fn_e5m2 out=f16 offsets=i64",
+                                 "m=263 accumulate=1"}) {
           add(fmt::format("{} {} along=sums {}", size, more, scaling));
         }
       }

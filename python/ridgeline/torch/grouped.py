@@ -255,7 +255,7 @@ def fp8_grouped_linear(
     offsets    [experts + 1], int32 or int64: rows offsets[g] to offsets[g + 1] are those of expert g; the others are 0, and so is their
                gradient
     recipe     a name, QuantConfig or Recipe whose products have granularity "blockwise" or "rowwise" or are None (``grouped_gemm``)
-    main_grad  [experts, out, in], float32: the gradient of weight is added to it, and weight.grad stays as it is
+    main_grad  [experts, out, in], float32 or weight's dtype: the gradient of weight is added to it, and weight.grad stays as it is
 
     factors    [rows], float32: x is gate and up side by side [rows, 2 in], and ``swiglu(x, probs=factors)`` is multiplied, which is coded as it is
                made and not stored. For recipes whose y and dw read the same codes of it, by 1x128 and to nearest ("blockwise")

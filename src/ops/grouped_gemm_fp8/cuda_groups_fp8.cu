@@ -10,21 +10,25 @@
 // so no step of K is of two groups. Groups with more rows are walked first there, so that the last tiles are short
 // ones.
 //
+// Sums are added to an fp32 C in L2 (UTMAREDG). To a 16-bit C, whose sums are rounded once, they are added on their way
+// out: its old content comes through the buffers that the sums leave through (added_slabs.cuh).
+//
 // Wins from a hundred rows a group up, and with any skew. Groups of fewer rows than a tile waste what is left of it.
-// Refuses operands and scales of blocks whose rows do not start on 16 bytes, and a 16-bit C that is added to.
+// Refuses operands and scales of blocks whose rows do not start on 16 bytes.
 
 // clang-format off
 /* ridge-kernel
 op = "grouped_gemm_fp8"
 # At entry 65536 registers are shared by 384 threads; setmaxnreg then moves them to the consumers.
 max_registers = 168
-sass = [{ opcode = "QGMMA" }, { opcode = "UTMALDG" }, { opcode = "UTMASTG", when = "accumulate == 0" }, { opcode = "UTMAREDG", when = "accumulate" }]
+sass = [{ opcode = "QGMMA" }, { opcode = "UTMALDG" }, { opcode = "UTMASTG", when = "accumulate == 0 || out != 2" }, { opcode = "UTMAREDG", when = "accumulate && out == 2" }]
 [define]
 RIDGE_TYPE_A = { value = "dtype % 2", names = ["kE4m3", "kE5m2"] }
 RIDGE_TYPE_B = { value = "dtype == 1 || dtype == 2", names = ["kE4m3", "kE5m2"] }
 RIDGE_TYPE_C = { value = "out", names = ["kBf16", "kF16", "kF32"] }
 RIDGE_SCALING = { value = "scaling == 0 ? along : scaling + 1", names = ["kBlock", "kVector", "kRow", "kTensor"] }
-RIDGE_STORE = { value = "accumulate", names = ["kOverwrite", "kAdd"] }
+RIDGE_STORE = { value = "accumulate && out == 2", names = ["kOverwrite", "kAdd"] }
+RIDGE_ADDS_OLD = { value = "accumulate && out != 2" }
 RIDGE_ALONG_SUMS = { value = "along" }
 RIDGE_WIDE_OFFSETS = { value = "offsets" }
 [configs]
@@ -37,6 +41,8 @@ promote_128x128 = { RIDGE_STAGES = 6, RIDGE_INSTRUCTION_N = 128 }
 rows_bf16 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=14336 k=4096", every = true }
 sums_bf16 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=4096 m=14336 along=sums", every = true }
 sums_f32add = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=4096 m=14336 along=sums out=f32 accumulate=1", every = true }
+sums_bf16_add = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=4096 m=14336 along=sums accumulate=1", every = true }
+sums_row_bf16_add = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=4096 m=14336 along=sums scaling=row accumulate=1", every = true }
 rows_e5m2_f16 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=14336 k=4096 dtype=e5m2_e4m3fn out=f16 offsets=i64" }
 rows_f32 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=14336 k=4096 out=f32" }
 sums_e5m2_f32 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=4096 m=14336 along=sums dtype=e4m3fn_e5m2 out=f32" }
@@ -74,7 +80,7 @@ name = "scale_bytes_of_stage"
 expression = "scaling == 0 ? (RIDGE_BLOCK_M + (along ? RIDGE_BLOCK_N : 4)) * 4 : 0"
 [[value]]
 name = "shared_bytes"
-expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 16 + scale_bytes_of_stage) + (scaling == 1 ? RIDGE_BLOCK_N * 8 : 0) + RIDGE_SLAB_BUFFERS * 16384 + (groups + 1) * 8"
+expression = "RIDGE_STAGES * ((RIDGE_BLOCK_M + RIDGE_BLOCK_N) * 128 + 16 + scale_bytes_of_stage) + (scaling == 1 ? RIDGE_BLOCK_N * 8 : 0) + RIDGE_SLAB_BUFFERS * (16384 + (accumulate && out != 2 ? 64 : 0)) + (groups + 1) * 8"
 
 [[needs]]
 expression = "rows > 0 && n > 0 && (along ? m : k) > 0"
@@ -92,9 +98,6 @@ reason = "rows of the scales along a step of the sum are copied from multiples o
 expression = "scaling != 0 || (rows_c % 4 == 0 && (along == 0 || n % 4 == 0))"
 reason = "scales of blocks are copied by fours: rows, or along sums m and n, must be multiples of 4; pad them"
 [[needs]]
-expression = "accumulate == 0 || out == 2"
-reason = "only an fp32 C is added to"
-[[needs]]
 expression = "groups <= 2048"
 reason = "the offsets of a call lie in shared memory beside the stages"
 [[needs]]
@@ -104,7 +107,7 @@ reason = "sides are counted in 32 bits"
 expression = "shared_bytes <= 232448"
 reason = "a block has 227 KiB of shared memory"
 [[needs]]
-expression = "accumulate == 0 || RIDGE_BLOCK_N % 32 == 0"
+expression = "accumulate == 0 || out != 2 || RIDGE_BLOCK_N % 32 == 0"
 reason = "the last slab of a row may overlap the one before it, but not when it is added"
 
 [[tensor_map]]
@@ -212,6 +215,7 @@ reason = "a thread has registers for 192 sums"
 */
 // clang-format on
 
+#include "../../device/cuda/kernel/added_slabs.cuh"
 #include "../../device/cuda/kernel/finish.cuh"
 #include "../../device/cuda/kernel/main_loop.cuh"
 #include "../../device/cuda/kernel/shared_stage.cuh"
@@ -232,6 +236,7 @@ struct Config : GemmBuild {
   static constexpr u32 kInstructionN = RIDGE_INSTRUCTION_N, kParts = RIDGE_PARTS;
   static constexpr u32 kClusterM = 1, kClusterBlocks = kClusterM;
   static constexpr u32 kSlabBuffers = RIDGE_SLAB_BUFFERS;
+  static constexpr bool kAddsOld = RIDGE_ADDS_OLD != 0, kPrefetches = kAddsOld;
   static constexpr u32 kConsumers = 2;  // warpgroups that multiply
   static constexpr u32 kThreads = (kConsumers + 1) * kWarpgroupThreads;
 
@@ -267,7 +272,9 @@ struct SharedLayout {
   static constexpr u32 kScales = kSlabs + Config::kConsumers * 4 * Config::kSlabBuffers * kSlabBytes;
   static constexpr u32 kColumns = kScales + Config::kStages * Config::kScaleBytes;
   static constexpr u32 kBarriers = kColumns + Config::kConsumers * TileFinish<Config>::kBytes;
-  static constexpr u32 kGroups = kBarriers + Ring<Config::kStages>::kBytes;
+  static constexpr u32 kSlabBarriers = kBarriers + Ring<Config::kStages>::kBytes;
+  static constexpr u32 kSlabBarrierBytes = Config::kAddsOld ? Config::kSlabBuffers * kBarrierBytes : 0;  // of a warp
+  static constexpr u32 kGroups = kSlabBarriers + Config::kConsumers * 4 * kSlabBarrierBytes;
 };
 
 inline constexpr u32 kFinishBarrier = 1;  // and 2: named barriers of one warpgroup each
@@ -334,6 +341,11 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     prefetch_tensor_map(map_a);
     prefetch_tensor_map(map_b);
     prefetch_tensor_map(map_c);
+    if constexpr (C::kAddsOld) {
+      for (u32 i = 0; i < C::kConsumers * 4; ++i) {
+        AddedSlabs<C, StackPlaces>::init(base + SharedLayout::kSlabBarriers + i * SharedLayout::kSlabBarrierBytes);
+      }
+    }
     ring.init(4 * C::kConsumers);
   }
   wait_for_prior_grid();
@@ -379,7 +391,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
         }
         let_next_grid_start();
       }
-    } else {
+    } else if constexpr (!C::kAddsOld) {
       clear_rest<C>(groups, table, output, stacks.c, threadIdx.x - (C::kConsumers * 4 + 1) * kWarpThreads,
                     3 * kWarpThreads);
     }
@@ -402,6 +414,8 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
     };
 
     TileFinish<C> finish{base + SharedLayout::kColumns + warpgroup * TileFinish<C>::kBytes};
+    AddedSlabs<C, StackPlaces> added{map_c, map_c, slabs,
+                                     base + SharedLayout::kSlabBarriers + warp * SharedLayout::kSlabBarrierBytes, lane};
     RingPosition<C::kStages> position;
     for (; walk.more(); walk.next()) {
       const GroupTile tile = walk.at();
@@ -426,15 +440,30 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
         where.b1 = of_group + min(first + 1, last) * scales.stride_b;
         where.edge = 128 - n % 128;
       }
+      // What is added is asked for a few steps before the end of K.
+      added.places.matrix = static_cast<i32>(tile.group);
+      const u32 steps = steps_of(tile, k_blocks);
+      u32 steps_left = steps;
+      auto release_stage = [&](u32 stage) {
+        release(stage);
+        if constexpr (C::kAddsOld) {
+          if (steps_left == min(steps, kStepsAhead)) added.begin(static_cast<i32>(n), static_cast<i32>(m));
+          --steps_left;
+        }
+      };
       float sums[C::kSubtiles][C::kBlockN / 2];
-      multiply_promoted<C>(sums, ring, position, first_a, first_b, steps_of(tile, k_blocks), where, release);
+      multiply_promoted<C>(sums, ring, position, first_a, first_b, steps, where, release_stage);
 
       if constexpr (C::kFinishes) finish.share(kFinishBarrier + warpgroup);
 #pragma unroll
       for (u32 subtile = 0; subtile < C::kSubtiles; ++subtile) {
         const i32 y = static_cast<i32>(m + subtile * 64);
-        if (y >= rows) continue;
         if constexpr (C::kFinishes) scale_sums(sums[subtile], finish, subtile, lane);
+        if constexpr (C::kAddsOld) {
+          added.store(sums[subtile], static_cast<int>(subtile), static_cast<i32>(n), static_cast<i32>(m), [](int) {});
+          continue;
+        }
+        if (y >= rows) continue;
         const Place to{static_cast<i32>(n), C::kAlongSums ? y : static_cast<i32>(tile.begin) + y,
                        C::kAlongSums ? static_cast<i32>(tile.group) : 0, rows - y};
         store_group_rows<C>(sums[subtile], map_c, output, slabs, to, lane);
