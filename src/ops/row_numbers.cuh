@@ -117,7 +117,10 @@ RIDGE_ROWS Number exp(const Number& x) {
   return function(x, power, power);
 }
 RIDGE_ROWS Number log(const Number& x) { return function(x, ::log(x.value), reciprocal(x.value)); }
-// 1 / (1 + e^-x), where e^-|x| may be flushed below the normal numbers.
+// A kernel may have 0 for what is below the normal numbers.
+RIDGE_ROWS double flushed(double x) { return x; }
+RIDGE_ROWS Number flushed(const Number& x) { return {x.value, x.error + 0x1p-126, x.variance + 0x1p-252}; }
+// 1 / (1 + e^-x), where e^-|x| may be flushed.
 RIDGE_ROWS double sigmoid(double x) {
   const double power = ::exp(-::fabs(x)), share = quotient(1.0, 1.0 + power);
   return x < 0 ? power * share : share;
@@ -126,9 +129,7 @@ RIDGE_ROWS Number sigmoid(const Number& x) {
   const double value = sigmoid(x.value);
   // Where e^-x is lost beside 1, the sum in fp32 and its reciprocal are exactly 1.
   if (x.value - x.error > 20) return {value, sigmoid(-x.value), 0};
-  Number found = function(x, value, value * sigmoid(-x.value), 6);
-  found.error += 0x1p-126;
-  return found;
+  return flushed(function(x, value, value * sigmoid(-x.value), 6));
 }
 // The normal distribution up to x, which fp32 has as 1 + erf(x / sqrt(2)), and its density.
 RIDGE_ROWS double normal_density(double x) { return 0.3989422804014327 * ::exp(-0.5 * x * x); }
@@ -141,9 +142,7 @@ RIDGE_ROWS Number normal(const Number& x) {
 }
 RIDGE_ROWS Number normal_density(const Number& x) {
   const double value = normal_density(x.value), slope = x.value * value;
-  Number found = function(x, value, slope, 6 + 0.5 * x.value * x.value);
-  found.error += 0x1p-126;
-  return found;
+  return flushed(function(x, value, slope, 6 + 0.5 * x.value * x.value));
 }
 RIDGE_ROWS double sqrt(double x) { return root(x); }
 RIDGE_ROWS double rsqrt(double x) { return inverse_root(x); }

@@ -46,12 +46,7 @@ struct Definition {
   template <class T>
   static RIDGE_ROWS T power(const T& x, const T& most) {
     if (rows::is_finite(value_of(most)) && value_of(x) < 0 && infinite(value_of(x))) return T(0.0);
-    return flushed(rows::exp(x - most));
-  }
-  // A kernel may have 0 for what is below the normal numbers.
-  static RIDGE_ROWS double flushed(double x) { return x; }
-  static RIDGE_ROWS rows::Number flushed(const rows::Number& x) {
-    return {x.value, x.error + 0x1p-126, x.variance + 0x1p-252};
+    return rows::flushed(rows::exp(x - most));
   }
   // What the gradient of a column is before it is scaled, of its share of the sum. fp32 rounds smoothing / whole and
   // 1 - smoothing, too.

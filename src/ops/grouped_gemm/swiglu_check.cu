@@ -13,8 +13,8 @@ struct SwigluCall {
 
 // y of a row and column. Rows of no group are 0.
 __device__ inline rows::Number expected(const SwigluCall& call, i64 row, i64 column) {
-  const bool own = row >= static_cast<i64>(load(call.offsets, 0, 0)) &&
-                   row < static_cast<i64>(load(call.offsets, 0, call.groups));
+  const bool own =
+      row >= static_cast<i64>(load(call.offsets, 0, 0)) && row < static_cast<i64>(load(call.offsets, 0, call.groups));
   if (!own) return rows::Number(0.0);
   const ops::activation::Definition f{ops::activation::Definition::kSilu, 0, 0};
   const rows::Exact gate(load(call.c, row, column)), up(load(call.c, row, column + call.y.columns));

@@ -10,8 +10,7 @@ RIDGE_ROWS double power(double x, double most) {
 }
 RIDGE_ROWS rows::Number power(const rows::Number& x, const rows::Number& most) {
   if (x.value < 0 && !rows::is_finite(x.value) && rows::is_finite(most.value)) return 0.0;
-  const rows::Number found = rows::exp(x - most);
-  return {found.value, found.error + 0x1p-126, found.variance + 0x1p-252};
+  return rows::flushed(rows::exp(x - most));
 }
 
 }  // namespace ridge::ops::route

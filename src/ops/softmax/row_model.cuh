@@ -19,12 +19,7 @@ struct Definition {
   template <class T>
   static RIDGE_ROWS T power(const T& z, const T& most) {
     if (value_of(z) < 0 && !rows::is_finite(value_of(z))) return T(0.0);
-    return flushed(rows::exp(z - most));
-  }
-  // A kernel may have 0 for what is below the normal numbers.
-  static RIDGE_ROWS double flushed(double x) { return x; }
-  static RIDGE_ROWS rows::Number flushed(const rows::Number& x) {
-    return {x.value, x.error + 0x1p-126, x.variance + 0x1p-252};
+    return rows::flushed(rows::exp(z - most));
   }
 };
 

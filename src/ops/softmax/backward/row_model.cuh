@@ -24,7 +24,7 @@ struct RowModel {
  private:
   template <class T>
   static RIDGE_ROWS T share(const T& log) {
-    return softmax::Definition::flushed(rows::exp(log));
+    return rows::flushed(rows::exp(log));
   }
 };
 
