@@ -11,15 +11,21 @@ struct SwigluCall {
   rows::Format format;  // of y
 };
 
-// y of a row and column. Rows of no group are 0.
-__device__ inline rows::Number expected(const SwigluCall& call, i64 row, i64 column) {
+// y of a row and column, and whether any number that is not finite is right: an infinite up times a silu of which fp32
+// may have 0. Rows of no group are 0.
+struct Expected {
+  rows::Number y;
+  bool open = false;
+};
+__device__ inline Expected expected(const SwigluCall& call, i64 row, i64 column) {
   const bool own =
       row >= static_cast<i64>(load(call.offsets, 0, 0)) && row < static_cast<i64>(load(call.offsets, 0, call.groups));
-  if (!own) return rows::Number(0.0);
+  if (!own) return {rows::Number(0.0)};
   const ops::activation::Definition f{ops::activation::Definition::kSilu, 0, 0};
   const rows::Exact gate(load(call.c, row, column)), up(load(call.c, row, column + call.y.columns));
-  const rows::Number y = f.value(rows::Number(gate)) * up;
-  return call.probs.data == nullptr ? y : y * rows::Exact(load(call.probs, 0, row));
+  const rows::Number silu = f.value(rows::Number(gate));
+  const rows::Number y = call.probs.data == nullptr ? silu * up : silu * up * rows::Exact(load(call.probs, 0, row));
+  return {y, !rows::is_finite(y.value) && fabs(silu.value) <= silu.error};
 }
 
 // Every row of y; a warp for each.
@@ -28,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) swiglu_judge(SwigluCall cal
   for (i64 row = blockIdx.x * 8ll + threadIdx.x / 32; row < call.y.rows; row += gridDim.x * 8ll) {
     for (i64 column = threadIdx.x % 32; column < call.y.columns; column += 32) {
       const double found = load(call.y, row, column);
-      const rows::Number want = expected(call, row, column);
+      const rows::Number want = expected(call, row, column).y;
       if (!rows::is_finite(found)) {
         atomicAdd(&result->not_finite, 1ull);
         continue;
@@ -48,8 +54,9 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     swiglu_reference(SwigluCall call, i64 first_row, i64 count, ElementArrays to) {
   const i64 columns = call.y.columns;
   for (i64 at = blockIdx.x * 256ll + threadIdx.x; at < count * columns; at += gridDim.x * 256ll) {
-    const rows::Stored want = rows::stored(call.format, expected(call, first_row + at / columns, at % columns));
-    to.put(at, {want.value, want.allowed, want.ideal_square, want.shift});
+    const Expected found = expected(call, first_row + at / columns, at % columns);
+    const rows::Stored want = rows::stored(call.format, found.y);
+    to.put(at, {want.value, found.open ? -1.0 : want.allowed, want.ideal_square, want.shift});
   }
 }
 
