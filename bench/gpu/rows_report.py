@@ -142,7 +142,7 @@ def moe_table(folders):
             line += [f"{row['step_tflops']:.0f}", f"{row['step_us'] / 1000:.2f}", f"{row['forward_tflops']:.0f}", f"{row['kept_mib'] / 1024:.2f}, {row['most_mib'] / 1024:.2f}"] if row else [""] * 4
         lines.append(line)
     return (f"{table(head, lines)}\n\nForward and backward (step) in bf16 with the routing given, medians, contenders in turns in one process, the L2 displaced before every step, first and last results held to fp64. TFLOP/s are those of the products alone; "
-            "GiB are what forward keeps for backward, its result included, and the most that a step takes, gradients included. recompute is ours with `recompute=True`, copied ours with a copy of the rows that are sorted by experts, as all of ours were on the H100; torch sorts, takes rows by index_select, multiplies by `torch._grouped_mm` and adds up by index_add; compile is torch.compile of that. "
+            "GiB are what forward keeps for backward, its result included, and the most that a step takes, gradients included. apart is ours with products and SwiGLU as calls of their own, whose result is kept, as ours was on the H100, with a copy there of the rows that are sorted by experts; recompute is that with `recompute=True`; torch sorts, takes rows by index_select, multiplies by `torch._grouped_mm` and adds up by index_add; compile is torch.compile of that. "
             f"{'; '.join(source(each) for _, each in measured)} (samples: {', '.join(f'bench/results/{folder.name}/moe.json' for folder, _ in measured)}).")
 
 
