@@ -307,6 +307,39 @@ def test_a_step_of_both_layers_is_six_products(device):
     assert counts == {"grouped_gemm": 4, "grouped_swiglu": 1, "grouped_swiglu_backward": 1, "activation": 0}
 
 
+class Wrapper(torch.nn.Module):
+    """Hands what it does not have on to what it wraps, as wrappers for sharding and checkpoints do."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.inside, self.calls = layer, 0
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("inside"), name)
+
+    def forward(self, *given):
+        self.calls += 1
+        return self.inside(*given)
+
+
+@pytest.mark.parametrize("recipe", [None, "blockwise"])
+def test_layers_that_are_wrapped_or_replaced_are_called(device, recipe):
+    layer = made(device, torch.bfloat16, recipe=recipe)
+    x = torch.randn(40, 32, device=device).bfloat16().requires_grad_()
+    y = layer(x).y
+    layer.gate_up, layer.down = Wrapper(layer.gate_up), Wrapper(layer.down)
+    wrapped = layer(x).y
+    assert layer.gate_up.calls == layer.down.calls == 1 and testing.snr_db(wrapped, y.double().cpu()) > 38
+    layer.gate_up, layer.down = layer.gate_up.inside, layer.down.inside
+    seen, plain_forward = [], layer.down.forward
+    layer.down.forward = lambda *given: seen.append(1) or plain_forward(*given)
+    layer(x).y.sum().backward()
+    assert seen == [1]
+
+
 def test_recompute_multiplies_no_more_and_gives_equal_bits(device):
     layer = made(device, torch.bfloat16, shared=8)
     layer.down.register_forward_hook(lambda *_: None)  # so that it is called by itself

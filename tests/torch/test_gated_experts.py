@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from torch.utils.flop_counter import FlopCounterMode
+
 import ridgeline.testing as testing
 import ridgeline.torch as rt
 
@@ -110,6 +112,23 @@ def test_main_grads_are_added_to(device):
         assert testing.snr_db(one - 1, wanted.double().cpu()) > 40
 
 
+def test_what_is_added_is_not_differentiated_again(device):
+    inputs = Inputs(device, torch.bfloat16)
+    for of_down in (False, True):
+        sums = torch.zeros((inputs.down if of_down else inputs.gate_up).shape, device=device)
+        y = inputs.call(main_grads=(None, sums) if of_down else (sums, None))
+        with pytest.raises(NotImplementedError, match="main_grad"):
+            y.backward(inputs.dy, create_graph=True)
+        assert not sums.any()
+
+
+def test_products_are_counted(device):
+    inputs = Inputs(device, torch.bfloat16, tokens=37)
+    with FlopCounterMode(display=False) as counter:
+        inputs.call().backward(inputs.dy)
+    assert counter.get_total_flops() == 3 * 2 * ROWS * INNER * HIDDEN * 3
+
+
 def test_second_derivatives_are_those_of_the_operators(device):
     inputs = Inputs(device, torch.float32, tokens=37)
 
@@ -158,6 +177,7 @@ def test_says_what_is_wrong(device):
     weights = inputs.gate_up.detach(), inputs.down.detach()
     for call, kind, text in (
         (lambda: rt.gated_experts(inputs.x, *weights, inputs.offsets, index=inputs.index), ValueError, "give places"),
+        (lambda: rt.gated_experts(x, *weights, inputs.offsets, index=inputs.index, main_grads=(None, inputs.dy)), ValueError, "give the shape of down"),
         (lambda: ops.grouped_swiglu(x, weights[0][:, 1:], inputs.offsets, True, None, None, inputs.index), ValueError, "143 columns; give those of gate and as many of up"),
         (lambda: ops.grouped_swiglu(x, weights[0], inputs.offsets, True, inputs.factors.detach()), ValueError, "probs has shape [96] and there are 37 rows"),
         (lambda: ops.grouped_swiglu(x, weights[0], inputs.offsets, True, inputs.factors.detach().half(), None, inputs.index), TypeError, "give torch.float32"),

@@ -77,21 +77,24 @@ class GroupedLinear(torch.nn.Module):
             return grouped_gemm(x, self.weight, offsets, True, main_grad=main_grad)
         return fp8_grouped_linear(x, factor(self, self.weight, recipe), offsets, recipe, main_grad=main_grad, factors=factors)
 
-    def _codes_swiglu(self) -> bool:
-        """Whether the layer may be given gate and up and their factors: if it saves codes for its gradient, and its call is ``forward`` alone."""
-        recipe = self._recipe_in_force()
-        if recipe is None or not (torch.is_grad_enabled() and self.weight.requires_grad):
-            return False
-        return self._is_its_product() and codes_swiglu(recipe)
-
-    def _is_its_product(self) -> bool:
-        """Whether a call of it is ``forward`` alone."""
-        hooks = (self._forward_pre_hooks, self._forward_hooks, self._backward_pre_hooks, self._backward_hooks)
-        return type(self) is GroupedLinear and not any(hooks)
-
     def extra_repr(self) -> str:
         words = f"num_experts={self.num_experts}, in_features={self.in_features}, out_features={self.out_features}"
         return words if self.recipe is None else f"{words}, {describe(self.recipe)}"
+
+
+def _is_its_product(layer: torch.nn.Module) -> bool:
+    """Whether a call of the layer is ``GroupedLinear.forward`` alone: no wrapper, which may hand its attributes on, no other forward and no hooks."""
+    if type(layer) is not GroupedLinear or "forward" in layer.__dict__ or torch.nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
+        return False
+    return not any((layer._forward_pre_hooks, layer._forward_hooks, layer._backward_pre_hooks, layer._backward_hooks))
+
+
+def _codes_swiglu(layer: GroupedLinear) -> bool:
+    """Whether the layer may be given gate and up and their factors: if it saves codes for its gradient, and its call is its product."""
+    if not _is_its_product(layer):
+        return False
+    recipe = layer._recipe_in_force()
+    return recipe is not None and torch.is_grad_enabled() and layer.weight.requires_grad and codes_swiglu(recipe)
 
 
 class Mixture(NamedTuple):
@@ -232,7 +235,7 @@ class MoE(torch.nn.Module):
     def _experts(self, x: torch.Tensor, factors: torch.Tensor, order: ExpertOrder) -> torch.Tensor:
         """What the experts make of the rows of x, sorted, times the factors of the sorted rows."""
         both_layers = (self.gate_up, self.down)
-        if all(layer._recipe_in_force() is None and layer._is_its_product() for layer in both_layers):
+        if all(_is_its_product(layer) and layer._recipe_in_force() is None for layer in both_layers):
             weights = (self.gate_up.weight, self.down.weight)
             main_grads = (_main_grad(weights[0]), _main_grad(weights[1]))
             return gated_experts(x.contiguous(), *weights, order.offsets, factors=factors, index=order.tokens, places=order.rows, main_grads=main_grads)
@@ -250,7 +253,7 @@ class MoE(torch.nn.Module):
         return made
 
     def _down(self, both: torch.Tensor, factors: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        if self.down._codes_swiglu():
+        if _codes_swiglu(self.down):
             return self.down._times(both, offsets, factors)
         made: torch.Tensor = self.down(swiglu(both, probs=factors), offsets)
         return made

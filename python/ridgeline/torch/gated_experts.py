@@ -41,6 +41,8 @@ class _Down(torch.autograd.Function):
         need_both, _, need_down, _, need_factors, _ = ctx.needs_input_grad
         dboth = ddown = dfactors = None
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # they shall be differentiated again: of what the call stands for
+            if need_down and ctx.main_grad is not None:
+                raise NotImplementedError("gated_experts: what is added to main_grad leaves no graph; leave main_grads out where gradients are differentiated again")
             wanted = [each for each, need in ((both, need_both), (down, need_down), (factors, need_factors)) if need]
             made = iter(torch.autograd.grad(grouped_gemm(swiglu(both, probs=factors), down, offsets, True), wanted, grad, create_graph=True))
             dboth, ddown, dfactors = (next(made) if need else None for need in (need_both, need_down, need_factors))
@@ -99,6 +101,10 @@ def gated_experts(
     float64, tensors of other classes (DTensor), forward mode and ``torch.func`` take the operators one by one, and so do second derivatives.
     """
     x, gate_up, down = autocast(x), autocast(gate_up), autocast(down)
+    if main_grads[1] is not None and (main_grads[1].shape != down.shape or main_grads[1].dtype not in (down.dtype, torch.float32)):
+        raise ValueError(
+            f"gated_experts: main_grads[1] is {tuple(main_grads[1].shape)} in {main_grads[1].dtype}; give the shape of down, {tuple(down.shape)}, in {down.dtype} or torch.float32"
+        )
     differentiated = not torch.compiler.is_compiling() and transformed()
     if x.dtype == torch.float64 or differentiated or any(type(each) not in _PLAIN for each in (x, gate_up, down)):
         return _plain_experts(x, gate_up, down, offsets, factors, index, places, main_grads)

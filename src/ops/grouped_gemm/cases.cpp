@@ -45,7 +45,7 @@ std::vector<record::Case> check_cases() {
     }
   }
   // Columns that end within a tile, a slab and a vector; rows of all lengths.
-  const Size gated[] = {{0, 3, 8, 8},   {5, 1, 3, 4},     {40, 2, 0, 10},    {1, 4, 16, 16},
+  const Size gated[] = {{0, 3, 8, 8},   {5, 1, 3, 4},     {40, 2, 0, 10},    {40, 2, 8, 0},   {1, 4, 16, 16},
                         {33, 7, 17, 6}, {130, 5, 64, 40}, {257, 3, 72, 144}, {64, 70, 40, 96}};
   for (const char* epilogue : {"swiglu", "swiglu_backward"}) {
     const auto add = [&](const Size& size, const char* form, const char* more) {

@@ -22,7 +22,8 @@
 // Dtypes    A and B the same one of f32, bf16, f16; C that one or f32; offsets i32 or i64. With y, C has that of A, and
 //           so have y and gate_up; probs and dprobs are f32.
 // Layout    Columns are contiguous (stride 1); rows may be any number of elements >= their length apart, each operand's
-//           its own; so may the matrices of a stack. Aliasing  C may not overlap anything else.
+//           its own; so may the matrices of a stack. Aliasing  C, y and dprobs may not overlap anything
+//           else.
 // Numerics  As gemm's: products summed in fp32, rounded once. What an element may be off by depends on the length of
 //           its sum: k, or the rows of its group. What follows a sum is computed in fp32 as activation's and rounded
 //           once; D is not rounded before.

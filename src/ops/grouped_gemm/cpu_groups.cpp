@@ -147,6 +147,7 @@ Status run(const Problem& problem, std::span<const TensorView> operands, const S
   if (s.epilogue != kSums) {
     swiglu.clear(0, offsets.front());
     swiglu.clear(offsets.back(), s.rows);
+    if (s.n == 0) swiglu.clear(offsets.front(), offsets.back());
   }
   return matmul::multiply_groups(out, problem.problem_case.text(), [&](std::int64_t group) {
     GroupProduct p = product_of(s, operands, offsets, group);

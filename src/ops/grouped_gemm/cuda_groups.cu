@@ -194,6 +194,9 @@ reason = "tiles of a B with N contiguous are columns of 64"
 [[needs]]
 expression = "accumulate == 0 || out == 0 || RIDGE_BLOCK_N % (128 / c_bytes) == 0"
 reason = "the last slab of a row may overlap the one before it, but not when it is added"
+[[needs]]
+expression = "(epilogue != 2 && (accumulate == 0 || out)) || RIDGE_SLAB_BUFFERS <= (RIDGE_PINGPONG ? RIDGE_BLOCK_M : RIDGE_BLOCK_M / 2) / 64 * ceil_div(RIDGE_BLOCK_N, 64)"
+reason = "a buffer through which something comes is one of a slab of the tile"
 
 [[workspace]]
 name = "copied_rows"

@@ -110,6 +110,10 @@ reason = "a block has 227 KiB of shared memory"
 expression = "accumulate == 0 || out != 2 || RIDGE_BLOCK_N % 32 == 0"
 reason = "the last slab of a row may overlap the one before it, but not when it is added"
 
+[[needs]]
+expression = "accumulate == 0 || out == 2 || RIDGE_SLAB_BUFFERS <= RIDGE_BLOCK_M / 128 * ceil_div(RIDGE_BLOCK_N, 64)"
+reason = "a buffer through which something comes is one of a slab of the tile"
+
 [[tensor_map]]
 name = "map_a"
 operand = "a"
