@@ -41,10 +41,8 @@ class _Down(torch.autograd.Function):
         need_both, _, need_down, _, need_factors, _ = ctx.needs_input_grad
         dboth = ddown = dfactors = None
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # they shall be differentiated again: of what the call stands for
-            if need_down and ctx.main_grad is not None:
-                raise NotImplementedError("gated_experts: what is added to main_grad leaves no graph; leave main_grads out where gradients are differentiated again")
             wanted = [each for each, need in ((both, need_both), (down, need_down), (factors, need_factors)) if need]
-            made = iter(torch.autograd.grad(grouped_gemm(swiglu(both, probs=factors), down, offsets, True), wanted, grad, create_graph=True))
+            made = iter(torch.autograd.grad(_plain_down(both, down, offsets, factors, ctx.main_grad), wanted, grad, create_graph=True))
             dboth, ddown, dfactors = (next(made) if need else None for need in (need_both, need_down, need_factors))
             return dboth, None, ddown, None, dfactors, None
         dy = grad.to(both.dtype).contiguous()
@@ -59,6 +57,12 @@ class _Down(torch.autograd.Function):
         return dboth if need_both else None, None, ddown, None, dfactors if need_factors else None, None
 
 
+def _plain_down(
+    both: torch.Tensor, down: torch.Tensor, offsets: torch.Tensor, factors: torch.Tensor | None, main_grad: torch.Tensor | None
+) -> torch.Tensor:
+    return grouped_gemm(swiglu(both, probs=factors), down, offsets, True, main_grad=main_grad)
+
+
 def _plain_experts(
     x: torch.Tensor,
     gate_up: torch.Tensor,
@@ -71,7 +75,7 @@ def _plain_experts(
 ) -> torch.Tensor:
     """``gated_experts`` of the operators that it stands for."""
     both = grouped_gemm(x, gate_up, offsets, True, main_grad=main_grads[0], index_a=index, places=places)
-    return grouped_gemm(swiglu(both, probs=factors), down, offsets, True, main_grad=main_grads[1])
+    return _plain_down(both, down, offsets, factors, main_grads[1])
 
 
 def gated_experts(

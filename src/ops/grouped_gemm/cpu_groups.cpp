@@ -64,21 +64,15 @@ class Swiglu {
       }
     });
   }
-  // Rows of no group.
+  // Rows that no sums are made for: what there is of them beside C.
   void clear(std::int64_t first, std::int64_t last) const {
-    for (std::int64_t row = first; row < last; ++row) {
-      clear_row(operands_[shape_.y()], row);
-      if (shape_.epilogue == kSwiglu) continue;
-      clear_row(operands_[shape_.c()], row);
-      if (shape_.probs) static_cast<float*>(operands_[shape_.dprobs()].data)[row] = 0;
-    }
+    matmul::clear_rows(rows_of(operands_[shape_.y()], first, last));
+    if (shape_.epilogue != kSwigluBackward || !shape_.probs) return;
+    auto* const dprobs = static_cast<float*>(operands_[shape_.dprobs()].data);
+    std::fill(dprobs + first, dprobs + last, 0.0F);
   }
 
  private:
-  static void clear_row(const TensorView& matrix, std::int64_t row) {
-    std::memset(rows_of(matrix, row, row + 1).data, 0,
-                static_cast<std::size_t>(size_bytes(matrix.dtype, matrix.shape[1])));
-  }
   [[nodiscard]] RowOfMatrix gate_up(std::int64_t row) const {
     return {operands_[shape_.epilogue == kSwiglu ? shape_.c() : shape_.gate_up()], row};
   }

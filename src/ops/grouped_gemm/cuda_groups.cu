@@ -687,14 +687,9 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1) r
     for (u32 stage = 0; stage < C::kStages; ++stage) {
       barrier_init(base + SharedLayout::kLoaded + stage * kBarrierBytes, 1);
     }
-    if constexpr (C::kAddsOld) {
+    if constexpr (C::kAddsOld || C::kGradients) {
       for (u32 i = 0; i < C::kConsumers * 4; ++i) {
         AddedSlabs<C, StackPlaces>::init(base + SharedLayout::kSlabBarriers + i * SharedLayout::kSlabBarrierBytes);
-      }
-    }
-    if constexpr (C::kGradients) {
-      for (u32 i = 0; i < C::kConsumers * 4; ++i) {
-        GradientSlabs<C>::init(base + SharedLayout::kSlabBarriers + i * SharedLayout::kSlabBarrierBytes);
       }
     }
     ring.init(C::kWarpsPerTile * (C::kClusterM + C::kClusterN - 1), C::kGathers ? 1 + kGatherWarps : 1);

@@ -118,7 +118,7 @@ struct SwigluSlabs {
 // ---- Gradients of SwiGLU from sums that are the gradient of y
 
 // The slabs of one warp: C::kSlabBuffers sets of three, of which the copy engine brings gate and up, the gradients take
-// their places, and y goes into the third. A set's barrier is of one arrival: lane 0's, with the bytes that will come.
+// their places, and y goes into the third. A set's barrier is that of a slab that is added (AddedSlabs::init).
 // Everything is called by all lanes.
 template <class C>
 struct GradientSlabs {
@@ -136,12 +136,6 @@ struct GradientSlabs {
   u32 buffers, barriers;  // shared addresses
   u32 lane;
   RingPosition<kSets> asked = {}, used = {};
-
-  // By one thread, before any other use; the caller makes them visible.
-  static __device__ __forceinline__ void init(u32 barriers) {
-#pragma unroll
-    for (u32 i = 0; i < kSets; ++i) barrier_init(barriers + i * kBarrierBytes, 1);
-  }
 
   // Before a tile's store: asks for its first sets, and has L2 ask for the others. Waits until the stores of the tile
   // before have left the buffers.

@@ -21,15 +21,12 @@ Result<record::Case> with_group_depth(record::Case requested, bool along_sums, s
 }
 
 namespace matmul {
-namespace {
 
 void clear_rows(const TensorView& rows) {
   for (std::int64_t i = 0; i < rows.shape[0]; ++i) {
     std::memset(rows_of(rows, i, i + 1).data, 0, static_cast<std::size_t>(size_bytes(rows.dtype, rows.shape[1])));
   }
 }
-
-}  // namespace
 
 Status multiply_groups(const GroupedOutput& out, const std::string& label,
                        const std::function<bool(std::int64_t group)>& product) {

@@ -34,6 +34,8 @@ struct GroupedOutput {
 Result<record::Case> with_group_depth(record::Case requested, bool along_sums, std::string_view how);
 
 namespace matmul {
+// Zeros in every row of a matrix, and in nothing between them.
+void clear_rows(const TensorView& rows);
 // On a processor: `product` writes the part of a group, or says that there was no memory; `label` goes into the error.
 Status multiply_groups(const GroupedOutput& out, const std::string& label,
                        const std::function<bool(std::int64_t group)>& product);
