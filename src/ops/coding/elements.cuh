@@ -1,6 +1,7 @@
-// Eight elements of a row from memory into registers, packed as they are stored, for kernels that write 8-bit codes in
-// tiles (tiles.cuh).
+// Eight elements of a row from memory into registers, packed as they are stored, or into a slot of shared memory first,
+// for kernels that write 8-bit codes in tiles (tiles.cuh).
 #pragma once
+#include "../../device/cuda/kernel/copies.cuh"
 #include "../../device/cuda/kernel/fp8.cuh"
 
 namespace ridge::cuda {
@@ -31,13 +32,13 @@ struct StoredMatrix {
 };
 
 // Columns col .. col + 8 of a row, zeros where there is no element: those count for no scale. `aligned`: rows start on
-// 16 bytes.
-template <Element kType>
+// 16 bytes. kWhole: the row and all eight columns are there, and aligned.
+template <Element kType, bool kWhole = false>
 __device__ __forceinline__ void load_eight(const StoredMatrix& x, bool aligned, i64 rows, i64 cols, i64 row, i64 col,
                                            typename Packed<kType>::Row& words) {
   using Pack = Packed<kType>;
   const u8* const from = static_cast<const u8*>(x.data) + (row * x.stride + col) * (4 / Pack::kPerWord);
-  if (row < rows && aligned && col + kSide <= cols) {
+  if (kWhole || (row < rows && aligned && col + kSide <= cols)) {
 #pragma unroll
     for (u32 w = 0; w < Pack::kWords; w += 4) {
       const uint4 raw = __ldg(reinterpret_cast<const uint4*>(from) + w / 4);
@@ -56,6 +57,36 @@ __device__ __forceinline__ void load_eight(const StoredMatrix& x, bool aligned, 
     } else {
       words[j / 2] |= static_cast<u32>(reinterpret_cast<const u16*>(from)[j]) << (j % 2 * 16);
     }
+  }
+}
+
+// The same into this thread's slot of shared memory, from where fetched_eight() reads them once the thread has waited
+// for its copies. Slots of 16 bytes of a block's threads lie side by side, so no access of a warp collides in the
+// banks. kWhole: the row and all eight columns are there, and aligned.
+constexpr u32 kSlotThreads = 256;
+template <Element kType>
+constexpr u32 kSlotBytes = Packed<kType>::kWords * 4 * kSlotThreads;  // of all threads
+template <Element kType, bool kWhole>
+__device__ __forceinline__ void fetch_eight(u32 slot, const StoredMatrix& x, bool aligned, i64 rows, i64 cols, i64 row,
+                                            i64 col) {
+  using Pack = Packed<kType>;
+  if (kWhole || (aligned && row < rows && col + kSide <= cols)) {
+    const u8* const from = static_cast<const u8*>(x.data) + (row * x.stride + col) * (4 / Pack::kPerWord);
+#pragma unroll
+    for (u32 w = 0; w < Pack::kWords; w += 4) copy_chunk(slot + w * 4 * kSlotThreads, from + w * 4, 16);
+    return;
+  }
+  typename Pack::Row words;
+  load_eight<kType>(x, false, rows, cols, row, col, words);
+#pragma unroll
+  for (u32 w = 0; w < Pack::kWords; ++w) store_shared_u32(slot + (w / 4 * 4 * kSlotThreads + w % 4) * 4, words[w]);
+}
+template <Element kType>
+__device__ __forceinline__ void fetched_eight(u32 slot, typename Packed<kType>::Row& words) {
+#pragma unroll
+  for (u32 w = 0; w < Packed<kType>::kWords; w += 4) {
+    const uint4 raw = load_shared_16(slot + w * 4 * kSlotThreads);
+    words[w] = raw.x, words[w + 1] = raw.y, words[w + 2] = raw.z, words[w + 3] = raw.w;
   }
 }
 

@@ -6,10 +6,11 @@
 // the end, because what was read last is still in the second-level cache. A scale made of a given largest magnitude
 // needs no first pass, unless that is 0; the matrix's own is found by the second.
 //
-// Elements of 16 bits stay packed in pairs: magnitudes order as integers, so one instruction compares two. Where both
-// copies of an element have the same scale (one of the tensor, one of a tile) they have the same code, so each is made
-// once and 8 x 8 codes are transposed in registers. The transposed codes go through shared memory, so that both copies
-// are written in runs of 128 bytes.
+// Elements of 16 bits stay packed in pairs, of which one instruction compares the magnitudes. Where both copies of an
+// element have the same scale (one of the tensor, one of a tile) they have the same code, so each is made once and 8 x
+// 8 codes are transposed in registers. The transposed codes go through shared memory, so that both copies are written
+// in runs of 128 bytes. Whole tiles of finite elements that start on whole vectors take a path without a branch; every
+// other one tests each element.
 //
 // Stands behind the macros RIDGE_FORMAT, RIDGE_GRANULARITY, RIDGE_COPIES, RIDGE_STOCHASTIC and RIDGE_AMAX, and behind
 // where the elements come from:
@@ -21,7 +22,24 @@
 //     __device__ void load(i64 rows, i64 cols, i64 row, i64 col, Packed<kType>::Square& x) const;
 //   };
 //
-// load() gives rows row .. row + 8 of columns col .. col + 8, and zeros outside of rows x cols. A source may have
+// load() gives rows row .. row + 8 of columns col .. col + 8, and zeros outside of rows x cols. A source whose elements
+// are made of rows of matrices alone has instead
+//
+//     static constexpr Element kInput = ...;       // of the matrices
+//     static constexpr u32 kInputs = ...;          // how many
+//     static constexpr bool kAhead = ...;          // the next tile is copied while this one is worked at
+//     struct Spot { ... };                         // what is known of eight rows before they are there
+//     __device__ Spot spot(i64 rows, i64 row) const;                   // by whole warps
+//     __device__ bool whole(const Spot& spot, i64 cols, i64 col) const;  // all there, and on 16 bytes
+//     template <bool kWhole> __device__ void read(u32 which, u32 i, const Spot& spot, i64 cols, i64 col,
+//                                                 Packed<kInput>::Row& x) const;
+//     template <bool kWhole> __device__ void fetch(u32 which, u32 i, const Spot& spot, i64 cols, i64 col,
+//                                                  u32 slot) const;
+//     template <class Read> __device__ void make(const Spot& spot, i64 cols, i64 col, const Read& read,
+//                                                Packed<kType>::Square& x) const;  // read(which, i, row)
+//
+// With kAhead the launch has `kSlots` bytes of dynamic shared memory, and any number of blocks walks over the tiles. A
+// source may have
 //
 //     u32* largest;                                 // [segments, cols], zeros
 //     __device__ u32 segments() const;              // of the rows, each of whole tiles
@@ -30,9 +48,10 @@
 // A row of the transpose has then a scale for each segment, scale_t is [segments, cols], and collect_largest() gathers
 // the largest magnitudes of columns in memory of their own. Another may have
 //
-//     __device__ Lines lines(i64 row) const;        // by whole warps, of a tile's first row
+//     __device__ Lines lines(const Spot& spot, u32 before) const;
 //
-// which says where the rows of a tile lie in q and its scales, if not as in the matrix; with scales of parts of rows.
+// which says where the rows of a tile lie in q and its scales, if not as in the matrix, from the spot of one behind
+// `before` others; with scales of parts of rows.
 #pragma once
 #include "elements.cuh"
 
@@ -80,8 +99,13 @@ constexpr bool kWide = Packed<Source::kType>::kWide;
 constexpr u32 kTile = 128, kUnit = 32;  // elements: of a block, of the smallest group
 constexpr u32 kUnits = kTile / kUnit, kThreads = 256, kWarps = kThreads / kWarpThreads;
 constexpr u32 kPerWord = Packed<Source::kType>::kPerWord, kWords = Packed<Source::kType>::kWords;
-// Four blocks share a multiprocessor, two where elements are not packed, or one where random words need the registers.
-constexpr u32 kBlocks = kStochastic ? 1 : kWide ? 2 : 4;
+// As many blocks as registers allow: elements that are not packed take twice as many, and random words more still.
+// Those that are made of more than one matrix, copied ahead, are made in registers beside them.
+template <class Any>
+constexpr bool kWalks = requires {
+  requires Any::kAhead;
+};
+constexpr u32 kBlocks = kStochastic ? 1 : kWide || kWalks<Source> ? 2 : 4;
 using Range = Fp8Range<kFormat>;
 using Elements = Packed<Source::kType>::Square;  // of a thread
 
@@ -89,29 +113,103 @@ struct Shared {
   u32 row_units[kOneScale ? 1 : kTile][kUnits];         // largest magnitudes of 1 x 32
   u32 column_units[kOneScale ? 1 : kTile / 16][kTile];  // of 16 x 1
   u32 warps[kWarps];                                    // of a warp's elements
-  float row_inverse[kOneScale ? 1 : kTile][kMx ? kUnits : 1];
-  float column_inverse[kMx ? kUnits : 1][kOneScale ? 1 : kTile];
+  alignas(16) float row_inverse[kMx ? kUnits : 1][kOneScale ? 1 : kTile];
+  alignas(16) float column_inverse[kMx ? kUnits : 1][kOneScale ? 1 : kTile];
   alignas(16) u64 codes[kTile][kTile / 8];  // transposed
 };
 
 // This thread's 8 x 8 elements: columns 8 * column_group ..., rows 8 * row_group ... of the tile.
 struct Place {
-  i64 row0, col0;  // of the tile
+  u32 down, across;  // of the tile, among the tiles
   u32 row_group, column_group;
-  __device__ __forceinline__ i64 row() const { return row0 + row_group * kSide; }
-  __device__ __forceinline__ i64 col() const { return col0 + column_group * kSide; }
+  __device__ __forceinline__ i64 row0() const { return static_cast<i64>(down) * kTile; }
+  __device__ __forceinline__ i64 col0() const { return static_cast<i64>(across) * kTile; }
+  __device__ __forceinline__ i64 row() const { return row0() + row_group * kSide; }
+  __device__ __forceinline__ i64 col() const { return col0() + column_group * kSide; }
 };
 __device__ __forceinline__ Place place_of(const TileParameters& p, u32 tile) {
   u32 across = tile % p.tile_cols;
   // Tiles of both halves take turns: what one reads the next finds in the second-level cache.
   if constexpr (Source::kHalves) across = across / 2 + (across % 2 == 0 ? 0 : (p.tile_cols + 1) / 2);
-  return {static_cast<i64>(tile / p.tile_cols) * kTile, static_cast<i64>(across) * kTile, threadIdx.x / 16,
-          threadIdx.x % 16};
+  return {tile / p.tile_cols, across, threadIdx.x / 16, threadIdx.x % 16};
 }
 
-__device__ __forceinline__ void load(const Source& source, const TileParameters& p, const Place& place, Elements& x) {
-  source.load(p.rows, p.cols, place.row(), place.col(), x);
+template <class Any>
+constexpr bool kOfInputs = requires {
+  Any::kInputs;
+};
+template <class Any>
+using RowOf = typename Packed<Any::kInput>::Row;
+template <class Any>
+__device__ __forceinline__ Lines lines_of(const Any& source, const TileParameters& p, const Place& place,
+                                          const auto& spot) {
+  const u32 before = place.row_group * kSide;
+  if constexpr (requires { source.lines(spot, before); }) return source.lines(spot, before);
+  return {place.row0(), p.rows};
 }
+// Gives the place of the tile's rows in q.
+template <class Any>
+__device__ __forceinline__ Lines load(const Any& source, const TileParameters& p, const Place& place, Elements& x) {
+  if constexpr (kOfInputs<Any>) {
+    const auto spot = source.spot(p.rows, place.row());
+    const i64 cols = p.cols, col = place.col();
+    if (!kWide && source.whole(spot, cols, col)) {
+      const auto read = [&](u32 which, u32 i, RowOf<Any>& row) {
+        source.template read<true>(which, i, spot, cols, col, row);
+      };
+      source.make(spot, cols, col, read, x);
+    } else {
+      const auto read = [&](u32 which, u32 i, RowOf<Any>& row) {
+        source.template read<false>(which, i, spot, cols, col, row);
+      };
+      source.make(spot, cols, col, read, x);
+    }
+    return lines_of(source, p, place, spot);
+  } else {
+    source.load(p.rows, p.cols, place.row(), place.col(), x);
+    return {place.row0(), p.rows};
+  }
+}
+
+// A thread's slots for the inputs of its elements, and what is known of their rows.
+template <class Any>
+struct Ahead {
+  static constexpr u32 kSlots = Any::kInputs * kSide * kSlotBytes<Any::kInput>;  // bytes of a block
+  typename Any::Spot spot;
+
+  __device__ __forceinline__ static u32 slot(u32 which, u32 i) {
+    extern __shared__ __align__(16) u8 memory[];
+    return shared_address(memory) + threadIdx.x * 16 + (which * kSide + i) * kSlotBytes<Any::kInput>;
+  }
+  // Starts to copy the inputs of a tile.
+  __device__ __forceinline__ void ask(const Any& source, const TileParameters& p, const Place& place) {
+    spot = source.spot(p.rows, place.row());
+    const i64 col = place.col();
+    if (source.whole(spot, p.cols, col)) {
+#pragma unroll
+      for (u32 which = 0; which < Any::kInputs; ++which) {
+#pragma unroll
+        for (u32 i = 0; i < kSide; ++i) source.template fetch<true>(which, i, spot, p.cols, col, slot(which, i));
+      }
+    } else {
+#pragma unroll 1
+      for (u32 i = 0; i < kSide; ++i) {
+#pragma unroll 1
+        for (u32 which = 0; which < Any::kInputs; ++which) {
+          source.template fetch<false>(which, i, spot, p.cols, col, slot(which, i));
+        }
+      }
+    }
+    commit_copies();
+  }
+  // The elements of the tile that was asked for last, and the place of its rows in q.
+  __device__ __forceinline__ Lines take(const Any& source, const TileParameters& p, const Place& place, Elements& x) {
+    wait_copies<0>();
+    const auto read = [&](u32 which, u32 i, RowOf<Any>& row) { fetched_eight<Any::kInput>(slot(which, i), row); };
+    source.make(spot, p.cols, place.col(), read, x);
+    return lines_of(source, p, place, spot);
+  }
+};
 
 // Magnitudes order as integers; two share a word where elements have 16 bits.
 constexpr u32 kMagnitude = kWide ? 0x7FFFFFFFu : 0x7FFF7FFFu;
@@ -154,18 +252,47 @@ __device__ __forceinline__ bool any_infinite(const Elements& x) {
   return (sum & kMagnitude) != 0;
 }
 
+// The larger magnitude of both, with any sign; NaN where one is.
+__device__ __forceinline__ u32 larger_size(u32 a, u32 b) {
+  u32 larger;
+  if constexpr (kWide) {
+    asm("max.NaN.xorsign.abs.f32 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  } else if constexpr (Source::kType == Element::kBf16) {
+    asm("max.NaN.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  } else {
+    asm("max.NaN.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  }
+  return larger;
+}
+
 // Largest magnitudes of a thread's elements: of each row one, of the columns packed as they are.
 struct Largest {
   u32 rows[kSide], columns[kWords];
 };
-template <bool kAnyInfinite>
 __device__ __forceinline__ Largest largest_of(const Elements& x) {
+  Largest largest;
+#pragma unroll
+  for (u32 i = 0; i < kSide; ++i) {
+    u32 of_row = x[i][0];
+#pragma unroll
+    for (u32 w = 0; w < kWords; ++w) {
+      if (w != 0) of_row = larger_size(of_row, x[i][w]);
+      largest.columns[w] = i == 0 ? x[i][w] : larger_size(largest.columns[w], x[i][w]);
+    }
+    largest.rows[i] = larger_of_word(of_row & kMagnitude);
+  }
+#pragma unroll
+  for (u32 w = 0; w < kWords; ++w) largest.columns[w] &= kMagnitude;
+  return largest;
+}
+// Elements that are not finite do not count.
+__device__ __forceinline__ Largest largest_finite_of(const Elements& x) {
   Largest largest{};
 #pragma unroll
   for (u32 i = 0; i < kSide; ++i) {
 #pragma unroll
     for (u32 w = 0; w < kWords; ++w) {
-      const u32 sizes = kAnyInfinite ? without_infinite(x[i][w] & kMagnitude) : x[i][w] & kMagnitude;
+      const u32 sizes = without_infinite(x[i][w] & kMagnitude);
       largest.rows[i] = larger(largest.rows[i], sizes);
       largest.columns[w] = larger(largest.columns[w], sizes);
     }
@@ -173,18 +300,15 @@ __device__ __forceinline__ Largest largest_of(const Elements& x) {
   }
   return largest;
 }
-// Elements that are not finite do not count; `special` where there is one. Packed ones are compared as if there was
-// none, and again where there was; unpacked ones take so many registers that both would not fit.
+// The same; `special` where there is an element that is not finite. They are compared as if there was none, and again
+// where there was.
 __device__ __forceinline__ Largest finite_largest_of(const Elements& x, bool& special) {
-  if constexpr (kWide) {
-    special = any_infinite(x);
-    return largest_of<true>(x);
-  }
-  const Largest largest = largest_of<false>(x);
-  special = false;
+  const Largest largest = largest_of(x);
+  u32 most = 0;
 #pragma unroll
-  for (u32 i = 0; i < kSide; ++i) special = special || largest.rows[i] >= kInfinite;
-  return special ? largest_of<true>(x) : largest;
+  for (u32 i = 0; i < kSide; ++i) most = max(most, largest.rows[i]);
+  special = most >= kInfinite;
+  return special ? largest_finite_of(x) : largest;
 }
 
 // Largest magnitudes of the tile's units to shared memory, for the whole block. True where any of the thread's elements
@@ -295,7 +419,7 @@ __device__ __forceinline__ float inverse_of_tile(const TileParameters& p, const 
     return __fdiv_rn(1.0f, *static_cast<const float*>(kAsIs ? p.scale : p.scale_t));
   }
   const Scale scale = choose_scale(largest_of_tile(x, shared, special), p.rule);
-  const i64 row = place.row0 / kTile, col = place.col0 / kTile;
+  const i64 row = place.down, col = place.across;
   if (threadIdx.x == 0 && kAsIs) store_scale(p.scale, row * p.scale_stride + col, scale);
   if (threadIdx.x == 0 && kTransposed) store_scale(p.scale_t, col * p.scale_t_stride + row, scale);
   return scale.inverse;
@@ -304,14 +428,8 @@ __device__ __forceinline__ float inverse_of_tile(const TileParameters& p, const 
 // Where the tile's first column lies in a matrix with a row of that stride for each segment; by whole warps.
 template <class Any>
 __device__ __forceinline__ i64 column_of_segment(const Any& source, const Place& place, i64 stride) {
-  if constexpr (kSegments<Any>) return source.segment_of(place.row0) * stride + place.col0;
-  return place.col0;
-}
-
-template <class Any>
-__device__ __forceinline__ Lines lines_of(const Any& source, const TileParameters& p, const Place& place) {
-  if constexpr (requires { source.lines(place.row0); }) return source.lines(place.row0);
-  return {place.row0, p.rows};
+  if constexpr (kSegments<Any>) return source.segment_of(place.row0()) * stride + place.col0();
+  return place.col0();
 }
 
 // Scales of the tile's rows and columns, or of parts of them: to memory, and their inverses for the block. Behind it
@@ -321,10 +439,10 @@ __device__ __forceinline__ void share_scales(const Source& source, const TilePar
   if constexpr (kGiven) {
     const u32 i = threadIdx.x;
     const i64 columns = kTransposed ? column_of_segment(source, place, p.scale_t_stride) : 0;
-    if (kAsIs && i < kTile && place.row0 + i < p.rows) {
-      shared.row_inverse[i][0] = __fdiv_rn(1.0f, static_cast<const float*>(p.scale)[place.row0 + i]);
+    if (kAsIs && i < kTile && place.row0() + i < p.rows) {
+      shared.row_inverse[0][i] = __fdiv_rn(1.0f, static_cast<const float*>(p.scale)[place.row0() + i]);
     }
-    if (kTransposed && i < kTile && place.col0 + i < p.cols) {
+    if (kTransposed && i < kTile && place.col0() + i < p.cols) {
       shared.column_inverse[0][i] = __fdiv_rn(1.0f, static_cast<const float*>(p.scale_t)[columns + i]);
     }
   } else {
@@ -334,17 +452,17 @@ __device__ __forceinline__ void share_scales(const Source& source, const TilePar
       const u32 line = i % kTile, group = i / kTile % kGroups;
       if (i < kScales) {
         const Scale scale = choose_scale(kMx ? shared.row_units[line][group] : largest_of_row(shared, line), p.rule);
-        shared.row_inverse[line][group] = scale.inverse;
-        if (lines.first + line < lines.end && place.col0 + group * kLength < p.cols) {
-          store_scale(p.scale, (place.col0 / kLength + group) * p.scale_stride + lines.first + line, scale);
+        shared.row_inverse[group][line] = scale.inverse;
+        if (lines.first + line < lines.end && place.col0() + group * kLength < p.cols) {
+          store_scale(p.scale, (place.col0() / kLength + group) * p.scale_stride + lines.first + line, scale);
         }
       } else {
         const u32 amax = kMx ? max(shared.column_units[2 * group][line], shared.column_units[2 * group + 1][line])
                              : largest_of_column(shared, line);
         const Scale scale = choose_scale(amax, p.rule);
         shared.column_inverse[group][line] = scale.inverse;
-        if (place.col0 + line < p.cols && place.row0 + group * kLength < p.rows) {
-          store_scale(p.scale_t, (place.row0 / kLength + group) * p.scale_t_stride + place.col0 + line, scale);
+        if (place.col0() + line < p.cols && place.row0() + group * kLength < p.rows) {
+          store_scale(p.scale_t, (place.row0() / kLength + group) * p.scale_t_stride + place.col0() + line, scale);
         }
       }
     }
@@ -368,34 +486,28 @@ __device__ __forceinline__ float scaled(float x, float inverse) {
   return fabsf(x) < __uint_as_float(kInfinityBits) ? fmaxf(fminf(y, Range::kMost), -Range::kMost) : y;
 }
 
-// Codes of eight elements, the first in the lowest byte. `word` is the first one's of the random stream.
-__device__ __forceinline__ u64 encode(float (&y)[kSide], bool special, u64 seed, u64 word) {
-  if constexpr (kStochastic) {
-    PhiloxBlock block = philox_block(seed, word / 4);
+// Of eight finite elements, of which the first takes word `word` of the random stream; others stay.
+__device__ __forceinline__ void round_stochastically(float (&y)[kSide], u64 seed, u64 word) {
+  PhiloxBlock block = philox_block(seed, word / 4);
 #pragma unroll
-    for (u32 i = 0; i < kSide; ++i) {
-      if (i != 0 && (word + i) % 4 == 0) block = philox_block(seed, (word + i) / 4);
-      const u32 at = static_cast<u32>((word + i) % 4);
-      const u32 random = at == 0   ? block.words[0]
-                         : at == 1 ? block.words[1]
-                         : at == 2 ? block.words[2]
-                                   : block.words[3];
-      if ((__float_as_uint(y[i]) & 0x7FFFFFFFu) < kInfinityBits) y[i] = round_stochastically(y[i], random);
-    }
+  for (u32 i = 0; i < kSide; ++i) {
+    if (i != 0 && (word + i) % 4 == 0) block = philox_block(seed, (word + i) / 4);
+    const u32 at = static_cast<u32>((word + i) % 4);
+    const u32 random = at == 0 ? block.words[0] : at == 1 ? block.words[1] : at == 2 ? block.words[2] : block.words[3];
+    if ((__float_as_uint(y[i]) & 0x7FFFFFFFu) < kInfinityBits) y[i] = round_stochastically(y[i], random);
   }
-  u64 codes = 0;
-#pragma unroll
-  for (u32 i = 0; i < kSide; i += 2) {
-    codes |= static_cast<u64>(encode_pair<kFormat>(y[i], y[i + 1])) << (8 * i);
-  }
-  if (special) {
-    for (u32 i = 0; i < kSide; ++i) {
-      const u32 bits = __float_as_uint(y[i]);
-      if ((bits & 0x7FFFFFFFu) != kInfinityBits) continue;
-      codes = (codes & ~(0xFFull << (8 * i))) | static_cast<u64>(Range::kInfinity | (bits >> 24 & 0x80u)) << (8 * i);
-    }
-  }
-  return codes;
+}
+// Codes of eight elements, the first in the lowest byte.
+__device__ __forceinline__ u64 encode(const float (&y)[kSide]) {
+  const u32 low = encode_four<kFormat>(y[0], y[1], y[2], y[3]), high = encode_four<kFormat>(y[4], y[5], y[6], y[7]);
+  return low | static_cast<u64>(high) << 32;
+}
+// The code of an infinite element, number `at` of eight, in place of the largest number's, which the conversion takes
+// it for. Others are never infinite over their scales.
+__device__ __forceinline__ void mend_infinite(u64& codes, u32 at, float element) {
+  const u32 bits = __float_as_uint(element);
+  if ((bits & 0x7FFFFFFFu) != kInfinityBits) return;
+  codes = (codes & ~(0xFFull << (8 * at))) | static_cast<u64>(Range::kInfinity | (bits >> 24 & 0x80u)) << (8 * at);
 }
 
 // `count` codes to memory.
@@ -431,37 +543,123 @@ __device__ __forceinline__ void transpose(const u64 (&rows)[kSide], u64 (&column
 // nor reading rows collides in the banks.
 __device__ __forceinline__ u32 slot_of(u32 column, u32 row_group) { return row_group ^ (column / kSide % 16); }
 
+// The transposed codes of a block, 16 of a thread at a time.
 __device__ __forceinline__ void write_transposed(const TileParameters& p, const Place& place, const Shared& shared) {
-  constexpr u32 kPerColumn = kTile / 16;  // threads, each with 16 codes
-  for (u32 i = threadIdx.x; i < kTile * kPerColumn; i += kThreads) {
-    const u32 column = i / kPerColumn, pair = i % kPerColumn * 2;
-    const i64 row = place.row0 + pair * kSide;
-    if (place.col0 + column >= p.cols || row >= p.rows) continue;
-    // Both groups of a pair lie side by side, in one order or the other.
-    const u32 slot = slot_of(column, pair);
-    const ulonglong2 both = *reinterpret_cast<const ulonglong2*>(&shared.codes[column][slot & ~1u]);
-    const u64 low = slot % 2 == 0 ? both.x : both.y, high = slot % 2 == 0 ? both.y : both.x;
-    u8* const to = p.q_t + (place.col0 + column) * p.q_t_stride + row;
-    if (p.aligned_q_t && row + 16 <= p.rows) {
-      *reinterpret_cast<ulonglong2*>(to) = {low, high};
+  constexpr u32 kPerColumn = kTile / 16, kAtOnce = kThreads / kPerColumn;  // threads of a column, columns at a time
+  const u32 first = threadIdx.x / kPerColumn, pair = threadIdx.x % kPerColumn * 2;
+  const i64 left = p.rows - (place.row0() + pair * kSide), columns = p.cols - place.col0();
+  u8* const to = p.q_t + (place.col0() + first) * p.q_t_stride + place.row0() + pair * kSide;
+  // Both groups of a pair lie side by side, in one order or the other; the same one for all columns of a thread.
+  static_assert(kAtOnce / kSide % 2 == 0);
+  const bool turned = first / kSide % 2 != 0;
+  const auto codes_at = [&](u32 column) -> ulonglong2 {
+    const ulonglong2 both = *reinterpret_cast<const ulonglong2*>(&shared.codes[column][slot_of(column, pair) & ~1u]);
+    return turned ? ulonglong2{both.y, both.x} : both;
+  };
+  if (p.aligned_q_t && left >= 16 && columns >= kTile) {
+#pragma unroll
+    for (u32 i = 0; i < kTile / kAtOnce; ++i) {
+      *reinterpret_cast<ulonglong2*>(to + i * (kAtOnce * p.q_t_stride)) = codes_at(first + i * kAtOnce);
+    }
+    return;
+  }
+#pragma unroll 1
+  for (u32 column = first; column < kTile && column < columns && left > 0; column += kAtOnce) {
+    const ulonglong2 codes = codes_at(column);
+    u8* const here = to + (column - first) * p.q_t_stride;
+    if (p.aligned_q_t && left >= 16) {
+      *reinterpret_cast<ulonglong2*>(here) = codes;
     } else {
-      store_codes(to, low, p.rows - row, false);
-      store_codes(to + 8, high, p.rows - row - 8, false);
+      store_codes(here, codes.x, left, false);
+      store_codes(here + 8, codes.y, left - 8, false);
     }
   }
 }
 
-// One block per tile. Row and tensor scales must be there.
-__device__ __forceinline__ void write_codes(const Source& source, const TileParameters& p) {
-  __shared__ __align__(16) Shared shared;
-  const Place place = place_of(p, kGiven || Source::kReadBefore ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
-  Elements x;
-  load(source, p, place, x);
-  const Lines lines = lines_of(source, p, place);
+// The inverses of a thread's rows or columns, from shared memory four at a time, or all of one scale.
+struct Inverses {
+  const float* from;  // on 16 bytes
+  float four[4];
+
+  __device__ __forceinline__ float at(u32 i) {
+    if (!kOneScale && i % 4 == 0) {
+      const float4 read = *reinterpret_cast<const float4*>(from + i);
+      four[0] = read.x, four[1] = read.y, four[2] = read.z, four[3] = read.w;
+    }
+    return four[kOneScale ? 0 : i % 4];
+  }
+};
+
+// Element (i, j), unpacked here and not where it was unpacked before: 64 numbers that are kept from one copy for the
+// other would leave room for half as many blocks.
+__device__ __forceinline__ float unpacked_again(const Elements& x, u32 i, u32 j) {
+  float element = 0.0f;
+  if constexpr (Source::kType == Element::kF32) return __uint_as_float(x[i][j]);
+  if constexpr (Source::kType == Element::kF16) {
+    asm volatile("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\ncvt.f32.f16 %0, low;\n}"
+                 : "=f"(element)
+                 : "r"(x[i][j / 2] >> (j % 2 * 16)));
+  }
+  if constexpr (Source::kType == Element::kBf16) {
+    asm volatile("prmt.b32 %0, %1, 0, %2;" : "=f"(element) : "r"(x[i][j / 2]), "r"(j % 2 == 0 ? 0x1044 : 0x3244));
+  }
+  return element;
+}
+
+// Codes of the thread's rows to memory. kWhole: all of them are there and start on 8 bytes, and all elements are
+// finite. kSameCodes: into `same`.
+template <bool kWhole>
+__device__ __forceinline__ void write_rows(const TileParameters& p, const Place& place, const Lines& lines,
+                                           const Elements& x, Inverses inverses, u64 seed, u64 offset,
+                                           u64 (&same)[kSide]) {
+  const i64 first = lines.first + place.row_group * kSide, left = lines.end - first, col = place.col();
+  u8* to = p.q + first * p.q_stride + col;
+#pragma unroll
+  for (u32 i = 0; i < kSide; ++i, to += p.q_stride) {
+    const float inverse = inverses.at(i);
+    float y[kSide];
+#pragma unroll
+    for (u32 j = 0; j < kSide; ++j) y[j] = scaled(element_of<Source::kType>(x[i], j), inverse);
+    if constexpr (kStochastic) round_stochastically(y, seed, offset + static_cast<u64>((first + i) * p.cols + col));
+    u64 codes = encode(y);
+    if constexpr (kWhole) {
+      if constexpr (kAsIs) *reinterpret_cast<u64*>(to) = codes;
+    } else {
+#pragma unroll
+      for (u32 j = 0; j < kSide; ++j) mend_infinite(codes, j, element_of<Source::kType>(x[i], j));
+      if (kAsIs && i < left) store_codes(to, codes, p.cols - col, p.aligned_q);
+    }
+    if constexpr (kSameCodes) same[i] = codes;
+  }
+}
+
+// Codes of the thread's columns to shared memory.
+template <bool kFinite>
+__device__ __forceinline__ void share_columns(const TileParameters& p, const Place& place, const Elements& x,
+                                              Inverses inverses, u64 seed, u64 offset, Shared& shared) {
+#pragma unroll
+  for (u32 j = 0; j < kSide; ++j) {
+    const float inverse = inverses.at(j);
+    float y[kSide];
+#pragma unroll
+    for (u32 i = 0; i < kSide; ++i) y[i] = scaled(unpacked_again(x, i, j), inverse);
+    if constexpr (kStochastic) {
+      round_stochastically(y, seed, offset + static_cast<u64>((p.cols + place.col() + j) * p.rows + place.row()));
+    }
+    u64 codes = encode(y);
+#pragma unroll
+    for (u32 i = 0; !kFinite && i < kSide; ++i) mend_infinite(codes, i, element_of<Source::kType>(x[i], j));
+    const u32 column = place.column_group * kSide + j;
+    shared.codes[column][slot_of(column, place.row_group)] = codes;
+  }
+}
+
+__device__ __forceinline__ void write_tile(const Source& source, const TileParameters& p, const Place& place,
+                                           const Lines& lines, const Elements& x, Shared& shared) {
   bool special = false;
-  float inverse = 0;
+  Inverses inverses{};
   if constexpr (kOneScale) {
-    inverse = inverse_of_tile(p, place, x, shared, special);
+    inverses.four[0] = inverse_of_tile(p, place, x, shared, special);
   } else {
     special = kGiven ? any_infinite(x) : share_units(x, place, shared);
     share_scales(source, p, place, lines, shared);
@@ -472,40 +670,64 @@ __device__ __forceinline__ void write_codes(const Source& source, const TilePara
     seed = p.random[0];
     offset = p.random[1];
   }
-  const u32 group = kMx ? place.column_group / 4 : 0, group_t = kMx ? place.row_group / 4 : 0;
-  float y[kSide];
-  u64 codes[kSide];
+  u64 same[kSide];
   if constexpr (kAsIs || kSameCodes) {
-#pragma unroll
-    for (u32 i = 0; i < kSide; ++i) {
-      const i64 row = lines.first + place.row_group * kSide + i;
-      const bool inside = row < lines.end && place.col() < p.cols;
-      if (!kSameCodes && !inside) break;
-      if constexpr (!kOneScale) inverse = shared.row_inverse[place.row_group * kSide + i][group];
-#pragma unroll
-      for (u32 j = 0; j < kSide; ++j) y[j] = scaled(element_of<Source::kType>(x[i], j), inverse);
-      const u64 eight = encode(y, special, seed, offset + static_cast<u64>(row * p.cols + place.col()));
-      if constexpr (kSameCodes) codes[i] = eight;
-      if (kAsIs && inside) store_codes(p.q + row * p.q_stride + place.col(), eight, p.cols - place.col(), p.aligned_q);
+    if constexpr (!kOneScale) {
+      inverses.from = &shared.row_inverse[kMx ? place.column_group / 4 : 0][place.row_group * kSide];
+    }
+    const bool whole = lines.first + (place.row_group + 1) * kSide <= lines.end && place.col() + kSide <= p.cols;
+    if (whole && p.aligned_q && !special) {
+      write_rows<true>(p, place, lines, x, inverses, seed, offset, same);
+    } else {
+      write_rows<false>(p, place, lines, x, inverses, seed, offset, same);
     }
   }
   if constexpr (kTransposed) {
-    u64 columns[kSide];
-    if constexpr (kSameCodes) transpose(codes, columns);
-    const u64 first = offset + static_cast<u64>(p.rows * p.cols);
+    if constexpr (kSameCodes) {
+      u64 columns[kSide];
+      transpose(same, columns);
 #pragma unroll
-    for (u32 j = 0; j < kSide; ++j) {
-      const u32 column = place.column_group * kSide + j;
-      if constexpr (!kSameCodes) {
-        if constexpr (!kOneScale) inverse = shared.column_inverse[group_t][column];
-#pragma unroll
-        for (u32 i = 0; i < kSide; ++i) y[i] = scaled(element_of<Source::kType>(x[i], j), inverse);
-        columns[j] = encode(y, special, seed, first + static_cast<u64>((place.col() + j) * p.rows + place.row()));
+      for (u32 j = 0; j < kSide; ++j) {
+        const u32 column = place.column_group * kSide + j;
+        shared.codes[column][slot_of(column, place.row_group)] = columns[j];
       }
-      shared.codes[column][slot_of(column, place.row_group)] = columns[j];
+    } else {
+      if constexpr (!kOneScale) {
+        inverses.from = &shared.column_inverse[kMx ? place.row_group / 4 : 0][place.column_group * kSide];
+      }
+      if (!special) {
+        share_columns<true>(p, place, x, inverses, seed, offset, shared);
+      } else {
+        share_columns<false>(p, place, x, inverses, seed, offset, shared);
+      }
     }
     __syncthreads();
     write_transposed(p, place, shared);
+  }
+}
+
+// By all blocks. Row and tensor scales must be there.
+template <class Any = Source>
+__device__ __forceinline__ void write_codes(const Any& source, const TileParameters& p) {
+  __shared__ __align__(16) Shared shared;
+  const u32 tiles = static_cast<u32>((p.rows + kTile - 1) / kTile) * p.tile_cols;
+  const auto place_at = [&](u32 turn) { return place_of(p, kGiven || Any::kReadBefore ? tiles - 1 - turn : turn); };
+  Elements x;
+  if constexpr (kWalks<Any>) {
+    Ahead<Any> ahead;
+    if (blockIdx.x < tiles) ahead.ask(source, p, place_at(blockIdx.x));
+    for (u32 turn = blockIdx.x; turn < tiles; turn += gridDim.x) {
+      const Place place = place_at(turn);
+      const Lines lines = ahead.take(source, p, place, x);
+      if (turn + gridDim.x < tiles) ahead.ask(source, p, place_at(turn + gridDim.x));
+      write_tile(source, p, place, lines, x, shared);
+      // No barrier stands behind the last read of `warps`.
+      if constexpr (kOneScale && !kTransposed) __syncthreads();
+    }
+  } else if (blockIdx.x < tiles) {
+    const Place place = place_at(blockIdx.x);
+    const Lines lines = load(source, p, place, x);
+    write_tile(source, p, place, lines, x, shared);
   }
 }
 
@@ -548,9 +770,9 @@ __device__ __forceinline__ void collect_largest(const Source& source, const Tile
     if (i == 0 && *static_cast<volatile u32*>(to) < largest) atomicMax(to, largest);
   } else {
     share_units(x, place, shared);
-    if (kAsIs && i < kTile && place.row0 + i < p.rows) atomicMax(rows + place.row0 + i, largest_of_row(shared, i));
+    if (kAsIs && i < kTile && place.row0() + i < p.rows) atomicMax(rows + place.row0() + i, largest_of_row(shared, i));
     const i64 first = kTransposed ? column_of_segment(source, place, p.cols) : 0;
-    if (kTransposed && i < kTile && place.col0 + i < p.cols) {
+    if (kTransposed && i < kTile && place.col0() + i < p.cols) {
       atomicMax(columns + first + i, largest_of_column(shared, i));
     }
   }

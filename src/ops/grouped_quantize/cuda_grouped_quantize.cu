@@ -6,17 +6,19 @@
 // `ridge_grouped_quantize_scales` find them, and `ridge_grouped_quantize` reads the rows a second time. A row of the
 // transpose has a scale for each group, which a tile is of one of: their largest magnitudes are gathered in scratch
 // memory. What SwiGLU or its backward makes of the rows is computed in fp32 as their own kernels do and rounded to the
-// dtype that it would be stored in, in registers.
+// dtype that it would be stored in, in registers. Blocks of SwiGLU of 16-bit rows walk over tiles, and copy the next
+// one's inputs to shared memory meanwhile.
 //
 // Bound by memory: rows once (tensor, row: twice), every code and scale up to the capacity once. The walk costs two
 // prefix sums in the warp for every 32 groups before the first load of a tile: loses with many hundreds of groups. What
-// lies behind the last group is written by tiles that load nothing; where groups begin, by a block of its own.
+// lies behind the last group is written by tiles that load nothing; where groups begin, by the first block; rows of no
+// group by all blocks behind their tiles.
 
 // clang-format off
 /* ridge-kernel
 op = "grouped_quantize"
 # Two or four blocks of 256 threads share a multiprocessor, or one where random words take more.
-max_registers = 192
+max_registers = 255
 sass = [{ opcode = "LDG" }]
 [define]
 RIDGE_TYPE_X = { value = "dtype", names = ["kF32", "kBf16", "kF16"] }
@@ -99,15 +101,15 @@ expression = "ceil_div(cols, 128)"
 [[value]]
 name = "half"
 expression = "of == 1 ? cols : of == 2 ? floor_div(cols, 2) : 0"
-# Behind the tiles: one for where groups begin, and one for every 128 rows of x, of which those of no group are 0 in q.
+# Whether the inputs of a tile are copied while the one before is worked at, as kAhead says.
 [[value]]
-name = "other_blocks"
-expression = "1 + (own_rows ? ceil_div(rows, 128) : 0)"
+name = "ahead"
+expression = "of == 1 && x_bytes == 2"
 [[needs]]
 expression = "capacity <= 2147483647"
 reason = "rows of groups and their padding are counted in 31 bits"
 [[needs]]
-expression = "ceil_div(capacity, 128) * tile_cols + other_blocks <= 2147483647"
+expression = "ceil_div(capacity, 128) * tile_cols <= 2147483647"
 reason = "a grid has less than 2147483647 tiles of 128 x 128"
 # The memory of scales known at the end holds zeros, then largest magnitudes, then scales. The scale of a tensor is one
 # for both copies, so its magnitude is collected once, with the first.
@@ -156,8 +158,9 @@ when = "known_at_the_end"
 args = [{ struct = "parameters" }]
 [[kernel]]
 symbol = "ridge_grouped_quantize"
-grid = ["ceil_div(capacity, 128) * tile_cols + other_blocks"]
+grid = ["max(min(ceil_div(capacity, 128) * tile_cols, ahead ? (rounding ? 1 : 2) * sm_count : 2147483647), 1)"]
 block = [256]
+shared = "ahead ? 65536 : 0"
 args = [{ struct = "parameters" }]
 */
 // clang-format on
@@ -172,11 +175,14 @@ enum class Of { kRows, kSwiglu, kSwigluBackward };  // GroupedQuantizeOf
 
 // What the elements are made of.
 struct Source {
-  static constexpr Element kType = Element::RIDGE_TYPE_X;
+  static constexpr Element kType = Element::RIDGE_TYPE_X, kInput = kType;
   static constexpr Of kOf = Of::RIDGE_OF;
   static constexpr bool kProbs = RIDGE_PROBS != 0, kReadBefore = false, kHalves = kOf == Of::kSwigluBackward;
-  // Rows whose inputs are loaded before the first is used.
-  static constexpr u32 kBatch = kType == Element::kF32 ? (kHalves ? 1 : 2) : (kHalves ? 2 : 4);
+  static constexpr u32 kInputs = kOf == Of::kRows ? 1 : kHalves ? 3 : 2;
+  // Where registers leave room for two blocks of a multiprocessor alone, and shared memory for their inputs.
+  static constexpr bool kAhead = kOf == Of::kSwiglu && kType != Element::kF32;
+  // Rows whose inputs are in registers at a time.
+  static constexpr u32 kBatch = kType == Element::kF32 ? 1 : kHalves ? 2 : 4;
   using Pack = Packed<kType>;
   using Row = Pack::Row;
 
@@ -187,9 +193,48 @@ struct Source {
   u32 aligned, aligned_dy;  // rows, and halves of them, start on 16 bytes
   u32* largest;             // magnitudes of columns of each group, [groups, columns]
 
-  __device__ __forceinline__ StoredMatrix second_half() const {
-    return {static_cast<const u8*>(x.data) + half * (4 / Pack::kPerWord), x.stride};
+  __device__ __forceinline__ StoredMatrix input(u32 which) const {
+    if (which == 2) return dy;
+    return {static_cast<const u8*>(x.data) + (which == 0 ? 0 : half * (4 / Pack::kPerWord)), x.stride};
   }
+  __device__ __forceinline__ bool is_aligned(u32 which) const { return (which == 2 ? aligned_dy : aligned) != 0; }
+
+  // Of eight rows of the padded matrix: where those of x begin and their group ends, and what one of them, by the lane,
+  // is multiplied with.
+  struct Spot {
+    u32 first, end;
+    float factor;
+  };
+  __device__ __forceinline__ Spot spot(i64, i64 row) const {
+    const auto from = groups.rows_of(static_cast<u32>(row));
+    Spot at{from.first, from.end, 0.0f};
+    const u32 mine = at.first + threadIdx.x % kSide;
+    if (kProbs && mine < at.end) at.factor = __ldg(probs + mine);
+    return at;
+  }
+  // Of row i; by whole warps, whose halves have rows of their own.
+  __device__ __forceinline__ static float factor_of(const Spot& at, u32 i) {
+    if constexpr (!kProbs) return 1.0f;
+    return __shfl_sync(~0u, at.factor, threadIdx.x / 16 % 2 * 16 + i);
+  }
+  template <bool kWhole>
+  __device__ __forceinline__ void read(u32 which, u32 i, const Spot& at, i64 cols, i64 col, Row& to) const {
+    const i64 row = static_cast<i64>(at.first) + i;
+    if constexpr (kHalves) {
+      load_under<kType>(input(which), is_aligned(which), at.end, half, row, under_halves(col, half), to);
+    } else {
+      load_eight<kType, kWhole>(input(which), is_aligned(which), at.end, cols, row, col, to);
+    }
+  }
+  __device__ __forceinline__ bool whole(const Spot& at, i64 cols, i64 col) const {
+    return !kHalves && aligned != 0 && static_cast<i64>(at.first) + kSide <= at.end && col + kSide <= cols;
+  }
+  template <bool kWhole>
+  __device__ __forceinline__ void fetch(u32 which, u32 i, const Spot& at, i64 cols, i64 col, u32 slot) const {
+    fetch_eight<kType, kWhole>(slot, input(which), is_aligned(which), at.end, cols, static_cast<i64>(at.first) + i,
+                               col);
+  }
+
   __device__ __forceinline__ static void store(const float (&y)[kSide], Row& to) {
 #pragma unroll
     for (u32 w = 0; w < Pack::kWords; ++w) {
@@ -198,55 +243,56 @@ struct Source {
       if constexpr (kType == Element::kF16) to[w] = pack_f16(y[2 * w], y[2 * w + 1]);
     }
   }
-
-  // Where a row is none, 0 is made of zeros.
-  __device__ __forceinline__ void load(i64, i64 cols, i64 row, i64 col, typename Pack::Square& to) const {
-    const auto from = groups.rows_of(static_cast<u32>(row));
+  // Of gate, up and dy; where a row is none they are zeros, and 0 is made of them.
+  __device__ __forceinline__ static void make_row(const Row& gate, const Row& up, const Row& dy, float factor,
+                                                  const Under& under, Row& to) {
+    const Limits none{};
+    float y[kSide];
+#pragma unroll
+    for (u32 j = 0; j < kSide; ++j) {
+      const Value f = value_of<Function::kSilu>(element_of<kType>(gate, j), none);
+      const float u = element_of<kType>(up, j);
+      if constexpr (kHalves) {
+        float scaled = element_of<kType>(dy, j);
+        if constexpr (kProbs) scaled *= factor;
+        y[j] = j >= under.turn ? scaled * f.f : scaled * u * f.slope;
+      } else {
+        y[j] = f.f * u;
+        if constexpr (kProbs) y[j] *= factor;
+      }
+    }
+    store(y, to);
+  }
+  template <class Read>
+  __device__ __forceinline__ void make(const Spot& at, i64, i64 col, const Read& row_of, Pack::Square& to) const {
     if constexpr (kOf == Of::kRows) {
 #pragma unroll
-      for (u32 i = 0; i < kSide; ++i) {
-        load_eight<kType>(x, aligned != 0, from.end, cols, static_cast<i64>(from.first) + i, col, to[i]);
-      }
+      for (u32 i = 0; i < kSide; ++i) row_of(0, i, to[i]);
       return;
     }
     const Under under = kHalves ? under_halves(col, half) : Under{col, kSide};
-    const Limits none{};
 #pragma unroll
     for (u32 first = 0; first < kSide; first += kBatch) {
       Row a[kBatch], b[kBatch], c[kHalves ? kBatch : 1];
-      float factor[kProbs ? kBatch : 1];
 #pragma unroll
       for (u32 i = 0; i < kBatch; ++i) {
-        const i64 at = static_cast<i64>(from.first) + first + i;
-        load_under<kType>(x, aligned != 0, from.end, half, at, under, a[i]);
-        load_under<kType>(second_half(), aligned != 0, from.end, half, at, under, b[i]);
-        if constexpr (kHalves) load_under<kType>(dy, aligned_dy != 0, from.end, half, at, under, c[i]);
-        if constexpr (kProbs) factor[i] = at < from.end ? probs[at] : 0.0f;
+        row_of(0, first + i, a[i]), row_of(1, first + i, b[i]);
+        if constexpr (kHalves) row_of(2, first + i, c[i]);
       }
 #pragma unroll
       for (u32 i = 0; i < kBatch; ++i) {
-        float y[kSide];
+        make_row(a[i], b[i], c[kHalves ? i : 0], factor_of(at, first + i), under, to[first + i]);
 #pragma unroll
-        for (u32 j = 0; j < kSide; ++j) {
-          const Value f = value_of<Function::kSilu>(element_of<kType>(a[i], j), none);
-          const float up = element_of<kType>(b[i], j);
-          if constexpr (kHalves) {
-            float scaled = element_of<kType>(c[i], j);
-            if constexpr (kProbs) scaled *= factor[i];
-            y[j] = j >= under.turn ? scaled * f.f : scaled * up * f.slope;
-          } else {
-            y[j] = f.f * up;
-            if constexpr (kProbs) y[j] *= factor[i];
-          }
+        for (u32 w = 0; kAhead && w < Pack::kWords; ++w) {
+          asm volatile("" : "+r"(to[first + i][w]));  // before the next rows take registers
         }
-        store(y, to[first + i]);
       }
     }
   }
 #if RIDGE_OWN_ROWS
-  __device__ __forceinline__ Lines lines(i64 row) const {
-    const auto from = groups.rows_of(static_cast<u32>(row));
-    return {from.first, from.end};
+  // A tile is of one group, of which `before` of its rows lie in front of the spot; or of none.
+  __device__ __forceinline__ Lines lines(const Spot& at, u32 before) const {
+    return {at.end == 0 ? 0 : at.first - before, at.end};
   }
 #endif
   __device__ __forceinline__ u32 segments() const { return groups.count; }
@@ -264,26 +310,23 @@ struct GroupedQuantizeParameters {
   TileParameters tile;
 };
 
-// What is made of rows keeps its inputs in registers beside the elements.
-constexpr u32 kBlocksOfSource = Source::kOf == Of::kRows || kStochastic ? kBlocks : 2;
+// Gradients have their inputs in registers beside the elements.
+constexpr u32 kBlocksOfSource = Source::kHalves && !kStochastic ? 2 : kBlocks;
 constexpr u32 kLookingBlocks = Source::kOf == Of::kRows ? (kWide ? 2 : 3) : 2;
 
-// Rows 128 * part .. 128 * (part + 1) of x, as far as they are of no group, are zeros in q.
-__device__ __forceinline__ void write_rest(const GroupedQuantizeParameters& p, u32 part) {
+// Rows of x, as far as they are of no group, are zeros in q.
+__device__ __forceinline__ void write_rest(const GroupedQuantizeParameters& p) {
   const auto inside = p.source.groups.rows_of_all();
-  const u32 end = min(p.source.groups.rows, (part + 1) * kTile);
-  for (u32 row = part * kTile + threadIdx.x / kWarpThreads; row < end; row += kWarps) {
+  for (u32 row = blockIdx.x * kWarps + threadIdx.x / kWarpThreads; row < p.source.groups.rows;
+       row += gridDim.x * kWarps) {
     if (row < inside.first || row >= inside.end) write_zeros(p.tile, row);
   }
 }
 
-// Tiles first, counted as write_codes() counts them, then the others.
 __device__ __forceinline__ void grouped_quantize(const GroupedQuantizeParameters& p) {
-  const u32 block = kGiven ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
-  const u32 tiles = static_cast<u32>((p.tile.rows + kTile - 1) / kTile) * p.tile.tile_cols;
-  if (block < tiles) return write_codes(p.source, p.tile);
-  if (block > tiles) return write_rest(p, block - tiles - 1);
-  if (threadIdx.x < kGroupLanes) p.source.groups.write_padded();
+  if (blockIdx.x == 0 && threadIdx.x < kGroupLanes) p.source.groups.write_padded();
+  write_codes(p.source, p.tile);
+  if constexpr (RIDGE_OWN_ROWS != 0) write_rest(p);
 }
 
 }  // namespace ridge::cuda

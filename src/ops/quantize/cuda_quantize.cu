@@ -11,7 +11,7 @@
 /* ridge-kernel
 op = "quantize"
 # Two or four blocks of 256 threads share a multiprocessor, or one where random words take more.
-max_registers = 192
+max_registers = 255
 sass = [{ opcode = "LDG" }]
 [define]
 RIDGE_TYPE_X = { value = "dtype", names = ["kF32", "kBf16", "kF16"] }
@@ -104,14 +104,33 @@ args = [{ struct = "parameters" }]
 namespace ridge::cuda {
 
 struct Source {
-  static constexpr Element kType = Element::RIDGE_TYPE_X;
-  static constexpr bool kReadBefore = false, kHalves = false;
+  static constexpr Element kType = Element::RIDGE_TYPE_X, kInput = kType;
+  static constexpr bool kReadBefore = false, kHalves = false, kAhead = false;
+  static constexpr u32 kInputs = 1;
+  using Pack = Packed<kType>;
+
   StoredMatrix x;
   i64 aligned;  // rows start on 16 bytes
 
-  __device__ __forceinline__ void load(i64 rows, i64 cols, i64 row, i64 col, Packed<kType>::Square& to) const {
+  struct Spot {
+    i64 row, end;
+  };
+  __device__ __forceinline__ Spot spot(i64 rows, i64 row) const { return {row, rows}; }
+  template <bool kWhole>
+  __device__ __forceinline__ void read(u32, u32 i, const Spot& at, i64 cols, i64 col, Pack::Row& to) const {
+    load_eight<kType, kWhole>(x, aligned != 0, at.end, cols, at.row + i, col, to);
+  }
+  __device__ __forceinline__ bool whole(const Spot& at, i64 cols, i64 col) const {
+    return aligned != 0 && at.row + kSide <= at.end && col + kSide <= cols;
+  }
+  template <bool kWhole>
+  __device__ __forceinline__ void fetch(u32, u32 i, const Spot& at, i64 cols, i64 col, u32 slot) const {
+    fetch_eight<kType, kWhole>(slot, x, aligned != 0, at.end, cols, at.row + i, col);
+  }
+  template <class Read>
+  __device__ __forceinline__ void make(const Spot&, i64, i64, const Read& row_of, Pack::Square& to) const {
 #pragma unroll
-    for (u32 i = 0; i < kSide; ++i) load_eight<kType>(x, aligned != 0, rows, cols, row + i, col, to[i]);
+    for (u32 i = 0; i < kSide; ++i) row_of(0, i, to[i]);
   }
 };
 

@@ -31,6 +31,24 @@ __device__ __forceinline__ u32 encode_pair(float low, float high) {
   return codes;
 }
 
+// Four codes, the first in the lowest byte. In one piece, so that the second conversion puts its pair above the first.
+template <Fp8 kFormat>
+__device__ __forceinline__ u32 encode_four(float a, float b, float c, float d) {
+  u32 codes;
+  if constexpr (kFormat == Fp8::kE4m3) {
+    asm("{\n.reg .b16 low, high;\ncvt.rn.satfinite.e4m3x2.f32 low, %2, %1;\ncvt.rn.satfinite.e4m3x2.f32 high, %4, %3;\n"
+        "mov.b32 %0, {low, high};\n}"
+        : "=r"(codes)
+        : "f"(a), "f"(b), "f"(c), "f"(d));
+  } else {
+    asm("{\n.reg .b16 low, high;\ncvt.rn.satfinite.e5m2x2.f32 low, %2, %1;\ncvt.rn.satfinite.e5m2x2.f32 high, %4, %3;\n"
+        "mov.b32 %0, {low, high};\n}"
+        : "=r"(codes)
+        : "f"(a), "f"(b), "f"(c), "f"(d));
+  }
+  return codes;
+}
+
 // Both are exact in fp16.
 template <Fp8 kFormat>
 __device__ __forceinline__ void decode_pair(u16 codes, float& low, float& high) {

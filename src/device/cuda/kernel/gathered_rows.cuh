@@ -3,6 +3,7 @@
 // a box of one row after the other. Every stage is handed to the consumers by one arrival of each of these warps,
 // beside the one with the bytes of the other operand.
 #pragma once
+#include "copies.cuh"
 #include "pipeline.cuh"
 #include "swizzle.cuh"
 
@@ -19,17 +20,6 @@ struct GatherView {
 inline constexpr u32 kGatherThreads = kWarpgroupThreads, kGatherWarps = kGatherThreads / kWarpThreads;
 inline constexpr u32 kGatherRows = kGatherThreads / 8;  // that all threads copy 128 bytes of at a time
 inline constexpr u32 kNoRow = ~0u;
-
-// The first `bytes` of 16, and zeros behind them.
-__device__ __forceinline__ void copy_chunk(u32 to, const void* from, u32 bytes) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Returns when at most `Pending` groups of this thread's copies are on their way.
-template <u32 Pending>
-__device__ __forceinline__ void wait_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
-}
 
 // What one thread copies of a source of 16-bit elements: 16 bytes of every kGatherRows-th row of a tile.
 template <u32 kCount>
