@@ -39,7 +39,7 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
     // has lanes, with rows and without.
     for (const char* size :
          {"rows=1000 groups=5 cols=512", "rows=300 groups=32 cols=264", "rows=2056 groups=33 cols=8",
-          "rows=700 groups=130 cols=132", "rows=140 groups=2 cols=67", "rows=10 groups=70 cols=4096"}) {
+          "rows=700 groups=130 cols=132", "rows=140 groups=2 cols=67", "rows=10 groups=70 cols=264"}) {
       for (const char* form :
            {"scaling=1x128 copies=both", "scaling=1x128 copies=row align=16 offsets=i64",
             "scaling=1x128 copies=column format=e5m2", "scaling=mx copies=both align=32",
@@ -51,7 +51,7 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       }
     }
     for (const char* size : {"rows=1000 groups=5 cols=512", "rows=300 groups=32 cols=264", "rows=2056 groups=33 cols=8",
-                             "rows=700 groups=130 cols=132", "rows=10 groups=70 cols=4096"}) {
+                             "rows=700 groups=130 cols=132", "rows=10 groups=70 cols=264"}) {
       for (const char* of : {"swiglu", "swiglu_backward probs=1"}) {
         for (const char* form : {"own_rows=1", "own_rows=1 scaling=mx offsets=i64", "scaling=row",
                                  "scaling=tensor align=16 format=e5m2", "scaling=128x128", "rounding=stochastic"}) {

@@ -66,6 +66,13 @@ __device__ __forceinline__ void load_eight(const StoredMatrix& x, bool aligned, 
 constexpr u32 kSlotThreads = 256;
 template <Element kType>
 constexpr u32 kSlotBytes = Packed<kType>::kWords * 4 * kSlotThreads;  // of all threads
+template <Element kType>
+__device__ __forceinline__ void keep_eight(u32 slot, const typename Packed<kType>::Row& words) {
+#pragma unroll
+  for (u32 w = 0; w < Packed<kType>::kWords; w += 4) {
+    store_shared_16(slot + w * 4 * kSlotThreads, {words[w], words[w + 1], words[w + 2], words[w + 3]});
+  }
+}
 template <Element kType, bool kWhole>
 __device__ __forceinline__ void fetch_eight(u32 slot, const StoredMatrix& x, bool aligned, i64 rows, i64 cols, i64 row,
                                             i64 col) {
@@ -78,8 +85,7 @@ __device__ __forceinline__ void fetch_eight(u32 slot, const StoredMatrix& x, boo
   }
   typename Pack::Row words;
   load_eight<kType>(x, false, rows, cols, row, col, words);
-#pragma unroll
-  for (u32 w = 0; w < Pack::kWords; ++w) store_shared_u32(slot + (w / 4 * 4 * kSlotThreads + w % 4) * 4, words[w]);
+  keep_eight<kType>(slot, words);
 }
 template <Element kType>
 __device__ __forceinline__ void fetched_eight(u32 slot, typename Packed<kType>::Row& words) {

@@ -38,8 +38,14 @@
 //     template <class Read> __device__ void make(const Spot& spot, i64 cols, i64 col, const Read& read,
 //                                                Packed<kType>::Square& x) const;  // read(which, i, row)
 //
-// With kAhead the launch has `kSlots` bytes of dynamic shared memory, and any number of blocks walks over the tiles. A
-// source may have
+// With kAhead the launch has `kSlots` bytes of dynamic shared memory, and any number of blocks walks over the tiles.
+// With kTwins, too, two tiles that lie `tile_cols` apart are made of the same inputs:
+//
+//     template <class Read, class Keep> __device__ void make_twins(const Spot& spot, const Read& read, const Keep&
+//     keep,
+//                                                                  Packed<kType>::Square& x) const;
+//
+// gives the first, and rows of the second to keep(i, row). A source may have
 //
 //     u32* largest;                                 // [segments, cols], zeros
 //     __device__ u32 segments() const;              // of the rows, each of whole tiles
@@ -105,17 +111,33 @@ template <class Any>
 constexpr bool kWalks = requires {
   requires Any::kAhead;
 };
+// Of tiles that are made together: the second is `tile_cols` to the right.
+template <class Any>
+constexpr bool kTwins = requires {
+  requires Any::kTwins;
+};
 constexpr u32 kBlocks = kStochastic ? 1 : kWide || kWalks<Source> ? 2 : 4;
 using Range = Fp8Range<kFormat>;
 using Elements = Packed<Source::kType>::Square;  // of a thread
 
+// Largest magnitudes of 1 x 32, and of 16 x 1.
+struct Units {
+  u32 rows[kOneScale ? 1 : kTile][kUnits], columns[kOneScale ? 1 : kTile / 16][kTile];
+};
+// Of the scales.
+struct Inverses {
+  alignas(16) float rows[kMx ? kUnits : 1][kOneScale ? 1 : kTile];
+  alignas(16) float columns[kMx ? kUnits : 1][kOneScale ? 1 : kTile];
+};
 struct Shared {
-  u32 row_units[kOneScale ? 1 : kTile][kUnits];         // largest magnitudes of 1 x 32
-  u32 column_units[kOneScale ? 1 : kTile / 16][kTile];  // of 16 x 1
-  u32 warps[kWarps];                                    // of a warp's elements
-  alignas(16) float row_inverse[kMx ? kUnits : 1][kOneScale ? 1 : kTile];
-  alignas(16) float column_inverse[kMx ? kUnits : 1][kOneScale ? 1 : kTile];
-  alignas(16) u64 codes[kTile][kTile / 8];  // transposed
+  union {
+    Units units;                              // until scales are made of them
+    alignas(16) u64 codes[kTile][kTile / 8];  // transposed
+  };
+  union {
+    u32 warps[kWarps];  // largest magnitudes of a warp's elements, of one scale
+    Inverses inverses;
+  };
 };
 
 // This thread's 8 x 8 elements: columns 8 * column_group ..., rows 8 * row_group ... of the tile.
@@ -126,6 +148,9 @@ struct Place {
   __device__ __forceinline__ i64 col0() const { return static_cast<i64>(across) * kTile; }
   __device__ __forceinline__ i64 row() const { return row0() + row_group * kSide; }
   __device__ __forceinline__ i64 col() const { return col0() + column_group * kSide; }
+  __device__ __forceinline__ Place to_the_right(u32 tiles) const {
+    return {down, across + tiles, row_group, column_group};
+  }
 };
 __device__ __forceinline__ Place place_of(const TileParameters& p, u32 tile) {
   u32 across = tile % p.tile_cols;
@@ -153,7 +178,7 @@ __device__ __forceinline__ Lines load(const Any& source, const TileParameters& p
   if constexpr (kOfInputs<Any>) {
     const auto spot = source.spot(p.rows, place.row());
     const i64 cols = p.cols, col = place.col();
-    if (!kWide && source.whole(spot, cols, col)) {
+    if (!kWide && __all_sync(~0u, source.whole(spot, cols, col))) {
       const auto read = [&](u32 which, u32 i, RowOf<Any>& row) {
         source.template read<true>(which, i, spot, cols, col, row);
       };
@@ -181,13 +206,17 @@ struct Ahead {
     extern __shared__ __align__(16) u8 memory[];
     return shared_address(memory) + threadIdx.x * 16 + (which * kSide + i) * kSlotBytes<Any::kInput>;
   }
-  // Starts to copy the inputs of a tile.
-  __device__ __forceinline__ void ask(const Any& source, const TileParameters& p, const Place& place) {
+  // Finds the rows of a tile; by whole warps.
+  __device__ __forceinline__ void look(const Any& source, const TileParameters& p, const Place& place) {
     spot = source.spot(p.rows, place.row());
+  }
+  // Starts to copy inputs `first` .. `end` of the tile that was looked for last.
+  __device__ __forceinline__ void ask(const Any& source, const TileParameters& p, const Place& place, u32 first,
+                                      u32 end) {
     const i64 col = place.col();
     if (source.whole(spot, p.cols, col)) {
 #pragma unroll
-      for (u32 which = 0; which < Any::kInputs; ++which) {
+      for (u32 which = first; which < end; ++which) {
 #pragma unroll
         for (u32 i = 0; i < kSide; ++i) source.template fetch<true>(which, i, spot, p.cols, col, slot(which, i));
       }
@@ -195,7 +224,7 @@ struct Ahead {
 #pragma unroll 1
       for (u32 i = 0; i < kSide; ++i) {
 #pragma unroll 1
-        for (u32 which = 0; which < Any::kInputs; ++which) {
+        for (u32 which = first; which < end; ++which) {
           source.template fetch<false>(which, i, spot, p.cols, col, slot(which, i));
         }
       }
@@ -206,8 +235,18 @@ struct Ahead {
   __device__ __forceinline__ Lines take(const Any& source, const TileParameters& p, const Place& place, Elements& x) {
     wait_copies<0>();
     const auto read = [&](u32 which, u32 i, RowOf<Any>& row) { fetched_eight<Any::kInput>(slot(which, i), row); };
-    source.make(spot, p.cols, place.col(), read, x);
+    if constexpr (kTwins<Any>) {
+      const auto keep = [&](u32 i, const RowOf<Any>& row) { keep_eight<Any::kInput>(slot(0, i), row); };
+      source.make_twins(spot, read, keep, x);
+    } else {
+      source.make(spot, p.cols, place.col(), read, x);
+    }
     return lines_of(source, p, place, spot);
+  }
+  // Those of its twin, which were kept.
+  __device__ __forceinline__ void take_twin(Elements& x) {
+#pragma unroll
+    for (u32 i = 0; i < kSide; ++i) fetched_eight<Any::kInput>(slot(0, i), x[i]);
   }
 };
 
@@ -325,7 +364,7 @@ __device__ __forceinline__ bool share_units(const Elements& x, const Place& plac
 #pragma unroll
     for (u32 h = 0; h < kPerWord; ++h) {
       const u32 row = kWide ? rows : rows >> (16 * h) & 0xFFFFu;
-      if (lane % 4 == 0) shared.row_units[place.row_group * kSide + i + h][place.column_group / 4] = float_bits(row);
+      if (lane % 4 == 0) shared.units.rows[place.row_group * kSide + i + h][place.column_group / 4] = float_bits(row);
     }
   }
 #pragma unroll
@@ -334,7 +373,7 @@ __device__ __forceinline__ bool share_units(const Elements& x, const Place& plac
 #pragma unroll
     for (u32 h = 0; h < kPerWord; ++h) {
       const u32 column = kWide ? columns : columns >> (16 * h) & 0xFFFFu;
-      if (lane < 16) shared.column_units[warp][place.column_group * kSide + w * kPerWord + h] = float_bits(column);
+      if (lane < 16) shared.units.columns[warp][place.column_group * kSide + w * kPerWord + h] = float_bits(column);
     }
   }
   __syncthreads();
@@ -342,13 +381,13 @@ __device__ __forceinline__ bool share_units(const Elements& x, const Place& plac
 }
 
 __device__ __forceinline__ u32 largest_of_row(const Shared& shared, u32 row) {
-  const u32(&units)[kUnits] = shared.row_units[row];
+  const u32(&units)[kUnits] = shared.units.rows[row];
   return max(max(units[0], units[1]), max(units[2], units[3]));
 }
 __device__ __forceinline__ u32 largest_of_column(const Shared& shared, u32 column) {
   u32 largest = 0;
 #pragma unroll
-  for (u32 i = 0; i < kTile / 16; ++i) largest = max(largest, shared.column_units[i][column]);
+  for (u32 i = 0; i < kTile / 16; ++i) largest = max(largest, shared.units.columns[i][column]);
   return largest;
 }
 // By all threads and for all of them.
@@ -440,10 +479,10 @@ __device__ __forceinline__ void share_scales(const Source& source, const TilePar
     const u32 i = threadIdx.x;
     const i64 columns = kTransposed ? column_of_segment(source, place, p.scale_t_stride) : 0;
     if (kAsIs && i < kTile && place.row0() + i < p.rows) {
-      shared.row_inverse[0][i] = __fdiv_rn(1.0f, static_cast<const float*>(p.scale)[place.row0() + i]);
+      shared.inverses.rows[0][i] = __fdiv_rn(1.0f, static_cast<const float*>(p.scale)[place.row0() + i]);
     }
     if (kTransposed && i < kTile && place.col0() + i < p.cols) {
-      shared.column_inverse[0][i] = __fdiv_rn(1.0f, static_cast<const float*>(p.scale_t)[columns + i]);
+      shared.inverses.columns[0][i] = __fdiv_rn(1.0f, static_cast<const float*>(p.scale_t)[columns + i]);
     }
   } else {
     constexpr u32 kGroups = kMx ? kUnits : 1, kLength = kTile / kGroups, kScales = kTile * kGroups;
@@ -451,16 +490,16 @@ __device__ __forceinline__ void share_scales(const Source& source, const TilePar
     for (u32 i = threadIdx.x + (kAsIs ? 0 : kScales); i < (kTransposed ? 2 * kScales : kScales); i += kThreads) {
       const u32 line = i % kTile, group = i / kTile % kGroups;
       if (i < kScales) {
-        const Scale scale = choose_scale(kMx ? shared.row_units[line][group] : largest_of_row(shared, line), p.rule);
-        shared.row_inverse[group][line] = scale.inverse;
+        const Scale scale = choose_scale(kMx ? shared.units.rows[line][group] : largest_of_row(shared, line), p.rule);
+        shared.inverses.rows[group][line] = scale.inverse;
         if (lines.first + line < lines.end && place.col0() + group * kLength < p.cols) {
           store_scale(p.scale, (place.col0() / kLength + group) * p.scale_stride + lines.first + line, scale);
         }
       } else {
-        const u32 amax = kMx ? max(shared.column_units[2 * group][line], shared.column_units[2 * group + 1][line])
+        const u32 amax = kMx ? max(shared.units.columns[2 * group][line], shared.units.columns[2 * group + 1][line])
                              : largest_of_column(shared, line);
         const Scale scale = choose_scale(amax, p.rule);
-        shared.column_inverse[group][line] = scale.inverse;
+        shared.inverses.columns[group][line] = scale.inverse;
         if (place.col0() + line < p.cols && place.row0() + group * kLength < p.rows) {
           store_scale(p.scale_t, (place.row0() / kLength + group) * p.scale_t_stride + place.col0() + line, scale);
         }
@@ -577,7 +616,7 @@ __device__ __forceinline__ void write_transposed(const TileParameters& p, const 
 }
 
 // The inverses of a thread's rows or columns, from shared memory four at a time, or all of one scale.
-struct Inverses {
+struct Eight {
   const float* from;  // on 16 bytes
   float four[4];
 
@@ -610,7 +649,7 @@ __device__ __forceinline__ float unpacked_again(const Elements& x, u32 i, u32 j)
 // finite. kSameCodes: into `same`.
 template <bool kWhole>
 __device__ __forceinline__ void write_rows(const TileParameters& p, const Place& place, const Lines& lines,
-                                           const Elements& x, Inverses inverses, u64 seed, u64 offset,
+                                           const Elements& x, Eight inverses, u64 seed, u64 offset,
                                            u64 (&same)[kSide]) {
   const i64 first = lines.first + place.row_group * kSide, left = lines.end - first, col = place.col();
   u8* to = p.q + first * p.q_stride + col;
@@ -636,7 +675,7 @@ __device__ __forceinline__ void write_rows(const TileParameters& p, const Place&
 // Codes of the thread's columns to shared memory.
 template <bool kFinite>
 __device__ __forceinline__ void share_columns(const TileParameters& p, const Place& place, const Elements& x,
-                                              Inverses inverses, u64 seed, u64 offset, Shared& shared) {
+                                              Eight inverses, u64 seed, u64 offset, Shared& shared) {
 #pragma unroll
   for (u32 j = 0; j < kSide; ++j) {
     const float inverse = inverses.at(j);
@@ -657,7 +696,7 @@ __device__ __forceinline__ void share_columns(const TileParameters& p, const Pla
 __device__ __forceinline__ void write_tile(const Source& source, const TileParameters& p, const Place& place,
                                            const Lines& lines, const Elements& x, Shared& shared) {
   bool special = false;
-  Inverses inverses{};
+  Eight inverses{};
   if constexpr (kOneScale) {
     inverses.four[0] = inverse_of_tile(p, place, x, shared, special);
   } else {
@@ -673,7 +712,7 @@ __device__ __forceinline__ void write_tile(const Source& source, const TileParam
   u64 same[kSide];
   if constexpr (kAsIs || kSameCodes) {
     if constexpr (!kOneScale) {
-      inverses.from = &shared.row_inverse[kMx ? place.column_group / 4 : 0][place.row_group * kSide];
+      inverses.from = &shared.inverses.rows[kMx ? place.column_group / 4 : 0][place.row_group * kSide];
     }
     const bool whole = lines.first + (place.row_group + 1) * kSide <= lines.end && place.col() + kSide <= p.cols;
     if (whole && p.aligned_q && !special) {
@@ -693,7 +732,7 @@ __device__ __forceinline__ void write_tile(const Source& source, const TileParam
       }
     } else {
       if constexpr (!kOneScale) {
-        inverses.from = &shared.column_inverse[kMx ? place.row_group / 4 : 0][place.column_group * kSide];
+        inverses.from = &shared.inverses.columns[kMx ? place.row_group / 4 : 0][place.column_group * kSide];
       }
       if (!special) {
         share_columns<true>(p, place, x, inverses, seed, offset, shared);
@@ -715,14 +754,27 @@ __device__ __forceinline__ void write_codes(const Any& source, const TileParamet
   Elements x;
   if constexpr (kWalks<Any>) {
     Ahead<Any> ahead;
-    if (blockIdx.x < tiles) ahead.ask(source, p, place_at(blockIdx.x));
+    if (blockIdx.x < tiles) {
+      ahead.look(source, p, place_at(blockIdx.x));
+      ahead.ask(source, p, place_at(blockIdx.x), 0, Any::kInputs);
+    }
     for (u32 turn = blockIdx.x; turn < tiles; turn += gridDim.x) {
       const Place place = place_at(turn);
       const Lines lines = ahead.take(source, p, place, x);
-      if (turn + gridDim.x < tiles) ahead.ask(source, p, place_at(turn + gridDim.x));
+      const bool more = turn + gridDim.x < tiles;
+      const Place next = place_at(turn + gridDim.x);
+      if (more) {
+        ahead.look(source, p, next);
+        ahead.ask(source, p, next, kTwins<Any> ? 1 : 0, Any::kInputs);
+      }
       write_tile(source, p, place, lines, x, shared);
-      // No barrier stands behind the last read of `warps`.
-      if constexpr (kOneScale && !kTransposed) __syncthreads();
+      __syncthreads();  // codes lie where the magnitudes of the next tile will
+      if constexpr (kTwins<Any>) {
+        ahead.take_twin(x);
+        if (more) ahead.ask(source, p, next, 0, 1);
+        write_tile(source, p, place.to_the_right(p.tile_cols), lines, x, shared);
+        __syncthreads();
+      }
     }
   } else if (blockIdx.x < tiles) {
     const Place place = place_at(blockIdx.x);

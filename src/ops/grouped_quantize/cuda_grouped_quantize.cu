@@ -26,6 +26,7 @@ RIDGE_WIDE_OFFSETS = { value = "offsets" }
 RIDGE_OF = { value = "of", names = ["kRows", "kSwiglu", "kSwigluBackward"] }
 RIDGE_PROBS = { value = "probs" }
 RIDGE_OWN_ROWS = { value = "own_rows" }
+RIDGE_TWINS = { value = "twins" }
 RIDGE_FORMAT = { value = "format", names = ["kE4m3", "kE5m2"] }
 RIDGE_GRANULARITY = { value = "scaling", names = ["kTensor", "kRow", "kVector", "kBlock", "kMx"] }
 RIDGE_COPIES = { value = "copies", names = ["kAsIs", "kTransposed", "kBoth"] }
@@ -94,13 +95,18 @@ expression = "scaling == 1 && transposed ? groups * cols : 0"
 [[value]]
 name = "capacity"
 expression = "floor_div(rows + groups * (align - 1), align) * align"
-[[value]]
-name = "tile_cols"
-expression = "ceil_div(cols, 128)"
 # Of a matrix that x is both halves of.
 [[value]]
 name = "half"
 expression = "of == 1 ? cols : of == 2 ? floor_div(cols, 2) : 0"
+[[value]]
+name = "tile_cols"
+expression = "ceil_div(cols, 128)"
+# Tiles of both gradients are made together where neither has columns of the other; as kTwins says, on GPUs where the
+# inputs of a tile fit into a multiprocessor.
+[[value]]
+name = "twins"
+expression = "of == 2 && x_bytes == 2 && cols % 256 == 0 && (scaling == 2 || scaling == 3) && rounding == 0"
 # Whether the inputs of a tile are copied while the one before is worked at, as kAhead says.
 [[value]]
 name = "ahead"
@@ -140,7 +146,7 @@ members = [
   { operand = "q_t", when = "transposed" }, { operand = "scale_t", when = "transposed" }, { operand = "random", when = "rounding" },
   { i64 = "q_stride0", when = "plain" }, { i64 = "scale_stride0", when = "plain && scaling > 1" },
   { i64 = "q_t_stride0", when = "transposed" }, { i64 = "scale_t_stride0", when = "transposed && scaling > 0" },
-  { i64 = "capacity" }, { i64 = "cols" }, { u32 = "tile_cols" }, { u32 = "scale" },
+  { i64 = "capacity" }, { i64 = "cols" }, { u32 = "twins && max_shared >= 115712 ? floor_div(tile_cols, 2) : tile_cols" }, { u32 = "scale" },
   { u32 = "q_align >= 8", when = "plain" }, { u32 = "q_t_align >= 16", when = "transposed" },
   { operand = "amax", when = "amax" }, { operand = "found", when = "amax" },
 ]
@@ -158,9 +164,9 @@ when = "known_at_the_end"
 args = [{ struct = "parameters" }]
 [[kernel]]
 symbol = "ridge_grouped_quantize"
-grid = ["max(min(ceil_div(capacity, 128) * tile_cols, ahead ? (rounding ? 1 : 2) * sm_count : 2147483647), 1)"]
+grid = ["max(min(ceil_div(capacity, 128) * tile_cols, ahead || (twins && max_shared >= 115712) ? (rounding ? 1 : 2) * sm_count : 2147483647), 1)"]
 block = [256]
-shared = "ahead ? 65536 : 0"
+shared = "ahead ? 65536 : twins && max_shared >= 115712 ? 98304 : 0"
 args = [{ struct = "parameters" }]
 */
 // clang-format on
@@ -173,14 +179,23 @@ namespace ridge::cuda {
 
 enum class Of { kRows, kSwiglu, kSwigluBackward };  // GroupedQuantizeOf
 
+// GPUs whose blocks may have 113 KiB of shared memory, two of which a multiprocessor holds.
+#if __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
+constexpr bool kMuchShared = true;
+#else
+constexpr bool kMuchShared = false;
+#endif
+
 // What the elements are made of.
 struct Source {
   static constexpr Element kType = Element::RIDGE_TYPE_X, kInput = kType;
   static constexpr Of kOf = Of::RIDGE_OF;
-  static constexpr bool kProbs = RIDGE_PROBS != 0, kReadBefore = false, kHalves = kOf == Of::kSwigluBackward;
-  static constexpr u32 kInputs = kOf == Of::kRows ? 1 : kHalves ? 3 : 2;
+  static constexpr bool kProbs = RIDGE_PROBS != 0, kReadBefore = false;
+  static constexpr bool kTwins = RIDGE_TWINS != 0 && kMuchShared;
+  static constexpr bool kGradients = kOf == Of::kSwigluBackward, kHalves = kGradients && !kTwins;
+  static constexpr u32 kInputs = kOf == Of::kRows ? 1 : kGradients ? 3 : 2;
   // Where registers leave room for two blocks of a multiprocessor alone, and shared memory for their inputs.
-  static constexpr bool kAhead = kOf == Of::kSwiglu && kType != Element::kF32;
+  static constexpr bool kAhead = kTwins || (kOf == Of::kSwiglu && kType != Element::kF32);
   // Rows whose inputs are in registers at a time.
   static constexpr u32 kBatch = kType == Element::kF32 ? 1 : kHalves ? 2 : 4;
   using Pack = Packed<kType>;
@@ -227,7 +242,8 @@ struct Source {
     }
   }
   __device__ __forceinline__ bool whole(const Spot& at, i64 cols, i64 col) const {
-    return !kHalves && aligned != 0 && static_cast<i64>(at.first) + kSide <= at.end && col + kSide <= cols;
+    return !kHalves && aligned != 0 && (!kTwins || aligned_dy != 0) && static_cast<i64>(at.first) + kSide <= at.end &&
+           col + kSide <= cols;
   }
   template <bool kWhole>
   __device__ __forceinline__ void fetch(u32 which, u32 i, const Spot& at, i64 cols, i64 col, u32 slot) const {
@@ -262,6 +278,32 @@ struct Source {
       }
     }
     store(y, to);
+  }
+  // Both gradients.
+  __device__ __forceinline__ static void make_twin_rows(const Row& gate, const Row& up, const Row& dy, float factor,
+                                                        Row& of_gate, Row& of_up) {
+    const Limits none{};
+    float a[kSide], b[kSide];
+#pragma unroll
+    for (u32 j = 0; j < kSide; ++j) {
+      const Value f = value_of<Function::kSilu>(element_of<kType>(gate, j), none);
+      float scaled = element_of<kType>(dy, j);
+      if constexpr (kProbs) scaled *= factor;
+      a[j] = scaled * element_of<kType>(up, j) * f.slope;
+      b[j] = scaled * f.f;
+    }
+    store(a, of_gate), store(b, of_up);
+  }
+  template <class Read, class Keep>
+  __device__ __forceinline__ void make_twins(const Spot& at, const Read& row_of, const Keep& keep,
+                                             Pack::Square& to) const {
+#pragma unroll
+    for (u32 i = 0; i < kSide; ++i) {
+      Row gate, up, dy, of_up;
+      row_of(0, i, gate), row_of(1, i, up), row_of(2, i, dy);
+      make_twin_rows(gate, up, dy, factor_of(at, i), to[i], of_up);
+      keep(i, of_up);
+    }
   }
   template <class Read>
   __device__ __forceinline__ void make(const Spot& at, i64, i64 col, const Read& row_of, Pack::Square& to) const {
@@ -311,7 +353,7 @@ struct GroupedQuantizeParameters {
 };
 
 // Gradients have their inputs in registers beside the elements.
-constexpr u32 kBlocksOfSource = Source::kHalves && !kStochastic ? 2 : kBlocks;
+constexpr u32 kBlocksOfSource = Source::kGradients && !kStochastic ? 2 : kBlocks;
 constexpr u32 kLookingBlocks = Source::kOf == Of::kRows ? (kWide ? 2 : 3) : 2;
 
 // Rows of x, as far as they are of no group, are zeros in q.

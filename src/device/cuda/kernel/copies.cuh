@@ -1,5 +1,5 @@
-// Copies of 16 bytes from global to shared memory that a thread starts and waits for itself (cp.async). What has arrived
-// is there for the thread that copied it; others meet it at a barrier first.
+// Copies of 16 bytes from global to shared memory that a thread starts and waits for itself (cp.async). What has
+// arrived is there for the thread that copied it; others meet it at a barrier first.
 #pragma once
 #include "ptx.cuh"
 

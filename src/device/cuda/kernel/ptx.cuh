@@ -161,6 +161,10 @@ __device__ __forceinline__ uint4 load_shared_16(u32 address) {
                : "memory");
   return x;
 }
+__device__ __forceinline__ void store_shared_16(u32 address, const uint4& x) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w)
+               : "memory");
+}
 __device__ __forceinline__ void store_shared_v4(u32 address, float x, float y, float z, float w) {
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(x), "f"(y), "f"(z), "f"(w) : "memory");
 }
