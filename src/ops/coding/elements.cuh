@@ -10,6 +10,14 @@ enum class Element { kF32, kBf16, kF16 };
 
 constexpr u32 kSide = 8;  // rows and columns of a thread
 
+// GPUs with 113 KiB of shared memory for each of two blocks of a multiprocessor, where inputs are copied ahead. A
+// launch asks for it where max_shared is at least 115712.
+#if __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
+constexpr bool kMuchShared = true;
+#else
+constexpr bool kMuchShared = false;
+#endif
+
 template <Element kType>
 struct Packed {
   static constexpr bool kWide = kType == Element::kF32;
@@ -31,21 +39,29 @@ struct StoredMatrix {
   i64 stride;
 };
 
+// Where an element of a matrix lies.
+template <Element kType>
+__device__ __forceinline__ const u8* place_in(const StoredMatrix& x, i64 row, i64 col) {
+  return static_cast<const u8*>(x.data) + (row * x.stride + col) * (4 / Packed<kType>::kPerWord);
+}
+
+// Eight columns of a row that are all there, on 16 bytes.
+template <Element kType>
+__device__ __forceinline__ void load_whole(const u8* from, typename Packed<kType>::Row& words) {
+#pragma unroll
+  for (u32 w = 0; w < Packed<kType>::kWords; w += 4) {
+    const uint4 raw = __ldg(reinterpret_cast<const uint4*>(from) + w / 4);
+    words[w] = raw.x, words[w + 1] = raw.y, words[w + 2] = raw.z, words[w + 3] = raw.w;
+  }
+}
 // Columns col .. col + 8 of a row, zeros where there is no element: those count for no scale. `aligned`: rows start on
-// 16 bytes. kWhole: the row and all eight columns are there, and aligned.
-template <Element kType, bool kWhole = false>
+// 16 bytes.
+template <Element kType>
 __device__ __forceinline__ void load_eight(const StoredMatrix& x, bool aligned, i64 rows, i64 cols, i64 row, i64 col,
                                            typename Packed<kType>::Row& words) {
   using Pack = Packed<kType>;
-  const u8* const from = static_cast<const u8*>(x.data) + (row * x.stride + col) * (4 / Pack::kPerWord);
-  if (kWhole || (row < rows && aligned && col + kSide <= cols)) {
-#pragma unroll
-    for (u32 w = 0; w < Pack::kWords; w += 4) {
-      const uint4 raw = __ldg(reinterpret_cast<const uint4*>(from) + w / 4);
-      words[w] = raw.x, words[w + 1] = raw.y, words[w + 2] = raw.z, words[w + 3] = raw.w;
-    }
-    return;
-  }
+  const u8* const from = place_in<kType>(x, row, col);
+  if (row < rows && aligned && col + kSide <= cols) return load_whole<kType>(from, words);
 #pragma unroll
   for (u32 w = 0; w < Pack::kWords; ++w) words[w] = 0;
   if (row >= rows) return;
@@ -60,9 +76,9 @@ __device__ __forceinline__ void load_eight(const StoredMatrix& x, bool aligned, 
   }
 }
 
-// The same into this thread's slot of shared memory, from where fetched_eight() reads them once the thread has waited
-// for its copies. Slots of 16 bytes of a block's threads lie side by side, so no access of a warp collides in the
-// banks. kWhole: the row and all eight columns are there, and aligned.
+// A thread's slot of shared memory holds eight columns of a row, from where fetched_eight() reads them once the thread
+// has waited for its copies. Slots of 16 bytes of a block's threads lie side by side, so no access of a warp collides
+// in the banks.
 constexpr u32 kSlotThreads = 256;
 template <Element kType>
 constexpr u32 kSlotBytes = Packed<kType>::kWords * 4 * kSlotThreads;  // of all threads
@@ -73,17 +89,18 @@ __device__ __forceinline__ void keep_eight(u32 slot, const typename Packed<kType
     store_shared_16(slot + w * 4 * kSlotThreads, {words[w], words[w + 1], words[w + 2], words[w + 3]});
   }
 }
-template <Element kType, bool kWhole>
+// Starts to copy them, as load_whole() and load_eight() load them.
+template <Element kType>
+__device__ __forceinline__ void fetch_whole(u32 slot, const StoredMatrix& x, i64 row, i64 col) {
+  const u8* const from = place_in<kType>(x, row, col);
+#pragma unroll
+  for (u32 w = 0; w < Packed<kType>::kWords; w += 4) copy_chunk(slot + w * 4 * kSlotThreads, from + w * 4, 16);
+}
+template <Element kType>
 __device__ __forceinline__ void fetch_eight(u32 slot, const StoredMatrix& x, bool aligned, i64 rows, i64 cols, i64 row,
                                             i64 col) {
-  using Pack = Packed<kType>;
-  if (kWhole || (aligned && row < rows && col + kSide <= cols)) {
-    const u8* const from = static_cast<const u8*>(x.data) + (row * x.stride + col) * (4 / Pack::kPerWord);
-#pragma unroll
-    for (u32 w = 0; w < Pack::kWords; w += 4) copy_chunk(slot + w * 4 * kSlotThreads, from + w * 4, 16);
-    return;
-  }
-  typename Pack::Row words;
+  if (aligned && row < rows && col + kSide <= cols) return fetch_whole<kType>(slot, x, row, col);
+  typename Packed<kType>::Row words;
   load_eight<kType>(x, false, rows, cols, row, col, words);
   keep_eight<kType>(slot, words);
 }
@@ -94,6 +111,12 @@ __device__ __forceinline__ void fetched_eight(u32 slot, typename Packed<kType>::
     const uint4 raw = load_shared_16(slot + w * 4 * kSlotThreads);
     words[w] = raw.x, words[w + 1] = raw.y, words[w + 2] = raw.z, words[w + 3] = raw.w;
   }
+}
+
+// Of eight rows of a thread, which the threads of half a warp have: the factor of row i, if `mine` is that of row
+// threadIdx.x % 8. By whole warps.
+__device__ __forceinline__ float factor_of_row(float mine, u32 i) {
+  return __shfl_sync(~0u, mine, threadIdx.x / 16 % 2 * 16 + i);
 }
 
 // Rows of q that those of a tile are: from `first` on, and none from `end` on.

@@ -9,8 +9,8 @@
 // Elements of 16 bits stay packed in pairs, of which one instruction compares the magnitudes. Where both copies of an
 // element have the same scale (one of the tensor, one of a tile) they have the same code, so each is made once and 8 x
 // 8 codes are transposed in registers. The transposed codes go through shared memory, so that both copies are written
-// in runs of 128 bytes. Whole tiles of finite elements that start on whole vectors take a path without a branch; every
-// other one tests each element.
+// in runs of 128 bytes. Threads whose rows are all there, finite and on whole vectors store them without a branch;
+// others test each element.
 //
 // Stands behind the macros RIDGE_FORMAT, RIDGE_GRANULARITY, RIDGE_COPIES, RIDGE_STOCHASTIC and RIDGE_AMAX, and behind
 // where the elements come from:
@@ -28,22 +28,24 @@
 //     static constexpr Element kInput = ...;       // of the matrices
 //     static constexpr u32 kInputs = ...;          // how many
 //     static constexpr bool kAhead = ...;          // the next tile is copied while this one is worked at
-//     struct Spot { ... };                         // what is known of eight rows before they are there
-//     __device__ Spot spot(i64 rows, i64 row) const;                   // by whole warps
-//     __device__ bool whole(const Spot& spot, i64 cols, i64 col) const;  // all there, and on 16 bytes
-//     template <bool kWhole> __device__ void read(u32 which, u32 i, const Spot& spot, i64 cols, i64 col,
-//                                                 Packed<kInput>::Row& x) const;
-//     template <bool kWhole> __device__ void fetch(u32 which, u32 i, const Spot& spot, i64 cols, i64 col,
-//                                                  u32 slot) const;
-//     template <class Read> __device__ void make(const Spot& spot, i64 cols, i64 col, const Read& read,
-//                                                Packed<kType>::Square& x) const;  // read(which, i, row)
+//     struct EightRows { ... };                    // what is known of eight rows before they are there
+//     __device__ EightRows find_rows(i64 rows, i64 row) const;         // by whole warps
+//     __device__ StoredMatrix input(u32 which) const;
+//     __device__ bool is_aligned(u32 which) const;                     // its rows start on 16 bytes
+//     __device__ i64 row_of(const EightRows& at, u32 i) const;         // of the matrices
+//     __device__ i64 end_of(const EightRows& at, u32 i) const;         // there is no row i from here on
+//     __device__ bool has_all(const EightRows& at) const;
+//     // make() asks for rows of the matrices by read(which, i, row).
+//     template <class Read>
+//     __device__ void make(const EightRows& at, i64 col, const Read& read, Packed<kType>::Square& x) const;
 //
-// With kAhead the launch has `kSlots` bytes of dynamic shared memory, and any number of blocks walks over the tiles.
-// With kTwins, too, two tiles that lie `tile_cols` apart are made of the same inputs:
+// With kHalves it reads rows itself, read(which, i, at, col, row). With kAhead the launch has Ahead::kSlots bytes of
+// dynamic shared memory, and any number of blocks walks over the tiles. With kTwins, too, two tiles that lie
+// `tile_cols` apart are made of the same inputs:
 //
-//     template <class Read, class Keep> __device__ void make_twins(const Spot& spot, const Read& read, const Keep&
-//     keep,
-//                                                                  Packed<kType>::Square& x) const;
+//     template <class Read, class Keep>
+//     __device__ void make_twins(const EightRows& at, const Read& read, const Keep& keep,
+//                                Packed<kType>::Square& x) const;
 //
 // gives the first, and rows of the second to keep(i, row). A source may have
 //
@@ -54,10 +56,10 @@
 // A row of the transpose has then a scale for each segment, scale_t is [segments, cols], and collect_largest() gathers
 // the largest magnitudes of columns in memory of their own. Another may have
 //
-//     __device__ Lines lines(const Spot& spot, u32 before) const;
+//     __device__ Lines lines(const EightRows& at, u32 before) const;
 //
-// which says where the rows of a tile lie in q and its scales, if not as in the matrix, from the spot of one behind
-// `before` others; with scales of parts of rows.
+// which says where the rows of a tile lie in q and its scales, if not as in the matrix, from what is known of eight
+// behind `before` others; with scales of parts of rows.
 #pragma once
 #include "elements.cuh"
 
@@ -105,33 +107,34 @@ constexpr bool kWide = Packed<Source::kType>::kWide;
 constexpr u32 kTile = 128, kUnit = 32;  // elements: of a block, of the smallest group
 constexpr u32 kUnits = kTile / kUnit, kThreads = 256, kWarps = kThreads / kWarpThreads;
 constexpr u32 kPerWord = Packed<Source::kType>::kPerWord, kWords = Packed<Source::kType>::kWords;
-// As many blocks as registers allow: elements that are not packed take twice as many, and random words more still.
-// Those that are made of more than one matrix, copied ahead, are made in registers beside them.
+// Whether a block walks over tiles, and copies the inputs of the next one ahead.
 template <class Any>
 constexpr bool kWalks = requires {
   requires Any::kAhead;
 };
-// Of tiles that are made together: the second is `tile_cols` to the right.
+// Whether two tiles are made of the same inputs, the second `tile_cols` to the right.
 template <class Any>
 constexpr bool kTwins = requires {
   requires Any::kTwins;
 };
+// Blocks of a multiprocessor, by their registers: elements that are not packed take twice as many, elements that are
+// made of others while they are read take some, and random words more still.
 constexpr u32 kBlocks = kStochastic ? 1 : kWide || kWalks<Source> ? 2 : 4;
 using Range = Fp8Range<kFormat>;
 using Elements = Packed<Source::kType>::Square;  // of a thread
 
-// Largest magnitudes of 1 x 32, and of 16 x 1.
+// Holds the largest magnitudes of 1 x 32, and of 16 x 1 elements.
 struct Units {
   u32 rows[kOneScale ? 1 : kTile][kUnits], columns[kOneScale ? 1 : kTile / 16][kTile];
 };
-// Of the scales.
+// Holds the inverses of the scales.
 struct Inverses {
   alignas(16) float rows[kMx ? kUnits : 1][kOneScale ? 1 : kTile];
   alignas(16) float columns[kMx ? kUnits : 1][kOneScale ? 1 : kTile];
 };
 struct Shared {
   union {
-    Units units;                              // until scales are made of them
+    Units units;                                                // until scales are made of them
     alignas(16) u64 codes[kTile][kTile / 8];  // transposed
   };
   union {
@@ -167,84 +170,104 @@ template <class Any>
 using RowOf = typename Packed<Any::kInput>::Row;
 template <class Any>
 __device__ __forceinline__ Lines lines_of(const Any& source, const TileParameters& p, const Place& place,
-                                          const auto& spot) {
+                                          const auto& at) {
   const u32 before = place.row_group * kSide;
-  if constexpr (requires { source.lines(spot, before); }) return source.lines(spot, before);
+  if constexpr (requires { source.lines(at, before); }) return source.lines(at, before);
   return {place.row0(), p.rows};
 }
-// Gives the place of the tile's rows in q.
+
+// Whether all of a thread's rows and columns are there, and aligned.
+template <class Any>
+__device__ __forceinline__ bool is_whole(const Any& source, const typename Any::EightRows& at, i64 cols, i64 col) {
+  bool aligned = true;
+#pragma unroll
+  for (u32 which = 0; which < Any::kInputs; ++which) aligned = aligned && source.is_aligned(which);
+  return aligned && source.has_all(at) && col + kSide <= cols;
+}
+// Loads the elements of a tile, and gives the place of its rows in q.
 template <class Any>
 __device__ __forceinline__ Lines load(const Any& source, const TileParameters& p, const Place& place, Elements& x) {
   if constexpr (kOfInputs<Any>) {
-    const auto spot = source.spot(p.rows, place.row());
+    const auto at = source.find_rows(p.rows, place.row());
     const i64 cols = p.cols, col = place.col();
-    if (!kWide && __all_sync(~0u, source.whole(spot, cols, col))) {
-      const auto read = [&](u32 which, u32 i, RowOf<Any>& row) {
-        source.template read<true>(which, i, spot, cols, col, row);
-      };
-      source.make(spot, cols, col, read, x);
+    const auto read_whole = [&](u32 which, u32 i, RowOf<Any>& row) {
+      load_whole<Any::kInput>(place_in<Any::kInput>(source.input(which), source.row_of(at, i), col), row);
+    };
+    const auto read = [&](u32 which, u32 i, RowOf<Any>& row) {
+      if constexpr (Any::kHalves) {
+        source.read(which, i, at, col, row);
+      } else {
+        load_eight<Any::kInput>(source.input(which), source.is_aligned(which), source.end_of(at, i), cols,
+                                source.row_of(at, i), col, row);
+      }
+    };
+    // Elements that are not packed take so many registers that two ways of making them would not fit.
+    if (!kWide && !Any::kHalves && __all_sync(~0u, is_whole(source, at, cols, col))) {
+      source.make(at, col, read_whole, x);
     } else {
-      const auto read = [&](u32 which, u32 i, RowOf<Any>& row) {
-        source.template read<false>(which, i, spot, cols, col, row);
-      };
-      source.make(spot, cols, col, read, x);
+      source.make(at, col, read, x);
     }
-    return lines_of(source, p, place, spot);
+    return lines_of(source, p, place, at);
   } else {
     source.load(p.rows, p.cols, place.row(), place.col(), x);
     return {place.row0(), p.rows};
   }
 }
 
-// A thread's slots for the inputs of its elements, and what is known of their rows.
+// Copies the inputs of a tile into slots of its threads ahead of their use. A thread reads what it copied itself, so
+// that it waits for no other one.
 template <class Any>
 struct Ahead {
   static constexpr u32 kSlots = Any::kInputs * kSide * kSlotBytes<Any::kInput>;  // bytes of a block
-  typename Any::Spot spot;
+  typename Any::EightRows at;
 
   __device__ __forceinline__ static u32 slot(u32 which, u32 i) {
     extern __shared__ __align__(16) u8 memory[];
     return shared_address(memory) + threadIdx.x * 16 + (which * kSide + i) * kSlotBytes<Any::kInput>;
   }
   // Finds the rows of a tile; by whole warps.
-  __device__ __forceinline__ void look(const Any& source, const TileParameters& p, const Place& place) {
-    spot = source.spot(p.rows, place.row());
+  __device__ __forceinline__ void find_rows(const Any& source, const TileParameters& p, const Place& place) {
+    at = source.find_rows(p.rows, place.row());
   }
-  // Starts to copy inputs `first` .. `end` of the tile that was looked for last.
-  __device__ __forceinline__ void ask(const Any& source, const TileParameters& p, const Place& place, u32 first,
-                                      u32 end) {
+  // Starts to copy inputs `first` .. `end` of the tile whose rows were found last.
+  __device__ __forceinline__ void start_copies(const Any& source, const TileParameters& p, const Place& place,
+                                               u32 first, u32 end) const {
     const i64 col = place.col();
-    if (source.whole(spot, p.cols, col)) {
+    if (is_whole(source, at, p.cols, col)) {
 #pragma unroll
       for (u32 which = first; which < end; ++which) {
 #pragma unroll
-        for (u32 i = 0; i < kSide; ++i) source.template fetch<true>(which, i, spot, p.cols, col, slot(which, i));
+        for (u32 i = 0; i < kSide; ++i) {
+          fetch_whole<Any::kInput>(slot(which, i), source.input(which), source.row_of(at, i), col);
+        }
       }
     } else {
 #pragma unroll 1
       for (u32 i = 0; i < kSide; ++i) {
 #pragma unroll 1
         for (u32 which = first; which < end; ++which) {
-          source.template fetch<false>(which, i, spot, p.cols, col, slot(which, i));
+          fetch_eight<Any::kInput>(slot(which, i), source.input(which), source.is_aligned(which), source.end_of(at, i),
+                                   p.cols, source.row_of(at, i), col);
         }
       }
     }
     commit_copies();
   }
-  // The elements of the tile that was asked for last, and the place of its rows in q.
-  __device__ __forceinline__ Lines take(const Any& source, const TileParameters& p, const Place& place, Elements& x) {
+  // Makes the elements of the tile that was copied last, and gives the place of its rows in q.
+  __device__ __forceinline__ Lines make_elements(const Any& source, const TileParameters& p, const Place& place,
+                                                 Elements& x) const {
     wait_copies<0>();
     const auto read = [&](u32 which, u32 i, RowOf<Any>& row) { fetched_eight<Any::kInput>(slot(which, i), row); };
     if constexpr (kTwins<Any>) {
       const auto keep = [&](u32 i, const RowOf<Any>& row) { keep_eight<Any::kInput>(slot(0, i), row); };
-      source.make_twins(spot, read, keep, x);
+      source.make_twins(at, read, keep, x);
     } else {
-      source.make(spot, p.cols, place.col(), read, x);
+      source.make(at, place.col(), read, x);
     }
-    return lines_of(source, p, place, spot);
+    return lines_of(source, p, place, at);
   }
-  // Those of its twin, which were kept.
-  __device__ __forceinline__ void take_twin(Elements& x) {
+  // Gives those of its twin, which were kept.
+  __device__ __forceinline__ void kept_elements(Elements& x) const {
 #pragma unroll
     for (u32 i = 0; i < kSide; ++i) fetched_eight<Any::kInput>(slot(0, i), x[i]);
   }
@@ -616,7 +639,7 @@ __device__ __forceinline__ void write_transposed(const TileParameters& p, const 
 }
 
 // The inverses of a thread's rows or columns, from shared memory four at a time, or all of one scale.
-struct Eight {
+struct EightInverses {
   const float* from;  // on 16 bytes
   float four[4];
 
@@ -649,7 +672,7 @@ __device__ __forceinline__ float unpacked_again(const Elements& x, u32 i, u32 j)
 // finite. kSameCodes: into `same`.
 template <bool kWhole>
 __device__ __forceinline__ void write_rows(const TileParameters& p, const Place& place, const Lines& lines,
-                                           const Elements& x, Eight inverses, u64 seed, u64 offset,
+                                           const Elements& x, EightInverses inverses, u64 seed, u64 offset,
                                            u64 (&same)[kSide]) {
   const i64 first = lines.first + place.row_group * kSide, left = lines.end - first, col = place.col();
   u8* to = p.q + first * p.q_stride + col;
@@ -675,7 +698,7 @@ __device__ __forceinline__ void write_rows(const TileParameters& p, const Place&
 // Codes of the thread's columns to shared memory.
 template <bool kFinite>
 __device__ __forceinline__ void share_columns(const TileParameters& p, const Place& place, const Elements& x,
-                                              Eight inverses, u64 seed, u64 offset, Shared& shared) {
+                                              EightInverses inverses, u64 seed, u64 offset, Shared& shared) {
 #pragma unroll
   for (u32 j = 0; j < kSide; ++j) {
     const float inverse = inverses.at(j);
@@ -696,7 +719,7 @@ __device__ __forceinline__ void share_columns(const TileParameters& p, const Pla
 __device__ __forceinline__ void write_tile(const Source& source, const TileParameters& p, const Place& place,
                                            const Lines& lines, const Elements& x, Shared& shared) {
   bool special = false;
-  Eight inverses{};
+  EightInverses inverses{};
   if constexpr (kOneScale) {
     inverses.four[0] = inverse_of_tile(p, place, x, shared, special);
   } else {
@@ -754,24 +777,25 @@ __device__ __forceinline__ void write_codes(const Any& source, const TileParamet
   Elements x;
   if constexpr (kWalks<Any>) {
     Ahead<Any> ahead;
+    static_assert(ahead.kSlots <= 65536 || sizeof(Shared) + ahead.kSlots <= 115712, "two blocks of a multiprocessor");
+    static_assert(!kTwins<Any> || !kGiven, "collect_largest() knows of no twins");
     if (blockIdx.x < tiles) {
-      ahead.look(source, p, place_at(blockIdx.x));
-      ahead.ask(source, p, place_at(blockIdx.x), 0, Any::kInputs);
+      ahead.find_rows(source, p, place_at(blockIdx.x));
+      ahead.start_copies(source, p, place_at(blockIdx.x), 0, Any::kInputs);
     }
     for (u32 turn = blockIdx.x; turn < tiles; turn += gridDim.x) {
-      const Place place = place_at(turn);
-      const Lines lines = ahead.take(source, p, place, x);
+      const Place place = place_at(turn), next = place_at(turn + gridDim.x);
       const bool more = turn + gridDim.x < tiles;
-      const Place next = place_at(turn + gridDim.x);
+      const Lines lines = ahead.make_elements(source, p, place, x);
       if (more) {
-        ahead.look(source, p, next);
-        ahead.ask(source, p, next, kTwins<Any> ? 1 : 0, Any::kInputs);
+        ahead.find_rows(source, p, next);
+        ahead.start_copies(source, p, next, kTwins<Any> ? 1 : 0, Any::kInputs);
       }
       write_tile(source, p, place, lines, x, shared);
       __syncthreads();  // codes lie where the magnitudes of the next tile will
       if constexpr (kTwins<Any>) {
-        ahead.take_twin(x);
-        if (more) ahead.ask(source, p, next, 0, 1);
+        ahead.kept_elements(x);
+        if (more) ahead.start_copies(source, p, next, 0, 1);
         write_tile(source, p, place.to_the_right(p.tile_cols), lines, x, shared);
         __syncthreads();
       }

@@ -7,7 +7,8 @@
 // transpose has a scale for each group, which a tile is of one of: their largest magnitudes are gathered in scratch
 // memory. What SwiGLU or its backward makes of the rows is computed in fp32 as their own kernels do and rounded to the
 // dtype that it would be stored in, in registers. Blocks of SwiGLU of 16-bit rows walk over tiles, and copy the next
-// one's inputs to shared memory meanwhile.
+// one's inputs to shared memory meanwhile; of its gradients two tiles are made of one copy, where halves are of whole
+// tiles.
 //
 // Bound by memory: rows once (tensor, row: twice), every code and scale up to the capacity once. The walk costs two
 // prefix sums in the warp for every 32 groups before the first load of a tile: loses with many hundreds of groups. What
@@ -107,16 +108,16 @@ expression = "ceil_div(cols, 128)"
 [[value]]
 name = "twins"
 expression = "of == 2 && x_bytes == 2 && cols % 256 == 0 && (scaling == 2 || scaling == 3) && rounding == 0"
-# Whether the inputs of a tile are copied while the one before is worked at, as kAhead says.
+# Bytes of a tile's inputs that are copied while the one before is worked at (kAhead).
 [[value]]
-name = "ahead"
-expression = "of == 1 && x_bytes == 2"
+name = "slots"
+expression = "twins ? 98304 : of == 1 && x_bytes == 2 ? 65536 : 0"
 [[needs]]
 expression = "capacity <= 2147483647"
 reason = "rows of groups and their padding are counted in 31 bits"
 [[needs]]
 expression = "ceil_div(capacity, 128) * tile_cols <= 2147483647"
-reason = "a grid has less than 2147483647 tiles of 128 x 128"
+reason = "a grid has at most 2147483647 tiles of 128 x 128"
 # The memory of scales known at the end holds zeros, then largest magnitudes, then scales. The scale of a tensor is one
 # for both copies, so its magnitude is collected once, with the first.
 [[clear]]
@@ -164,9 +165,9 @@ when = "known_at_the_end"
 args = [{ struct = "parameters" }]
 [[kernel]]
 symbol = "ridge_grouped_quantize"
-grid = ["max(min(ceil_div(capacity, 128) * tile_cols, ahead || (twins && max_shared >= 115712) ? (rounding ? 1 : 2) * sm_count : 2147483647), 1)"]
+grid = ["max(min(ceil_div(capacity, 128) * tile_cols, slots > 0 && max_shared >= 115712 ? (rounding ? 1 : 2) * sm_count : 2147483647), 1)"]
 block = [256]
-shared = "ahead ? 65536 : twins && max_shared >= 115712 ? 98304 : 0"
+shared = "max_shared >= 115712 ? slots : 0"
 args = [{ struct = "parameters" }]
 */
 // clang-format on
@@ -179,13 +180,6 @@ namespace ridge::cuda {
 
 enum class Of { kRows, kSwiglu, kSwigluBackward };  // GroupedQuantizeOf
 
-// GPUs whose blocks may have 113 KiB of shared memory, two of which a multiprocessor holds.
-#if __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
-constexpr bool kMuchShared = true;
-#else
-constexpr bool kMuchShared = false;
-#endif
-
 // What the elements are made of.
 struct Source {
   static constexpr Element kType = Element::RIDGE_TYPE_X, kInput = kType;
@@ -194,8 +188,8 @@ struct Source {
   static constexpr bool kTwins = RIDGE_TWINS != 0 && kMuchShared;
   static constexpr bool kGradients = kOf == Of::kSwigluBackward, kHalves = kGradients && !kTwins;
   static constexpr u32 kInputs = kOf == Of::kRows ? 1 : kGradients ? 3 : 2;
-  // Where registers leave room for two blocks of a multiprocessor alone, and shared memory for their inputs.
-  static constexpr bool kAhead = kTwins || (kOf == Of::kSwiglu && kType != Element::kF32);
+  // Two blocks of a multiprocessor fit by their registers, and their inputs into its shared memory.
+  static constexpr bool kAhead = kTwins || (kMuchShared && kOf == Of::kSwiglu && kType != Element::kF32);
   // Rows whose inputs are in registers at a time.
   static constexpr u32 kBatch = kType == Element::kF32 ? 1 : kHalves ? 2 : 4;
   using Pack = Packed<kType>;
@@ -216,39 +210,29 @@ struct Source {
 
   // Of eight rows of the padded matrix: where those of x begin and their group ends, and what one of them, by the lane,
   // is multiplied with.
-  struct Spot {
+  struct EightRows {
     u32 first, end;
     float factor;
   };
-  __device__ __forceinline__ Spot spot(i64, i64 row) const {
+  __device__ __forceinline__ EightRows find_rows(i64, i64 row) const {
     const auto from = groups.rows_of(static_cast<u32>(row));
-    Spot at{from.first, from.end, 0.0f};
+    EightRows at{from.first, from.end, 0.0f};
     const u32 mine = at.first + threadIdx.x % kSide;
     if (kProbs && mine < at.end) at.factor = __ldg(probs + mine);
     return at;
   }
-  // Of row i; by whole warps, whose halves have rows of their own.
-  __device__ __forceinline__ static float factor_of(const Spot& at, u32 i) {
-    if constexpr (!kProbs) return 1.0f;
-    return __shfl_sync(~0u, at.factor, threadIdx.x / 16 % 2 * 16 + i);
+  __device__ __forceinline__ i64 row_of(const EightRows& at, u32 i) const { return static_cast<i64>(at.first) + i; }
+  __device__ __forceinline__ i64 end_of(const EightRows& at, u32) const { return at.end; }
+  __device__ __forceinline__ bool has_all(const EightRows& at) const {
+    return static_cast<i64>(at.first) + kSide <= at.end;
   }
-  template <bool kWhole>
-  __device__ __forceinline__ void read(u32 which, u32 i, const Spot& at, i64 cols, i64 col, Row& to) const {
-    const i64 row = static_cast<i64>(at.first) + i;
-    if constexpr (kHalves) {
-      load_under<kType>(input(which), is_aligned(which), at.end, half, row, under_halves(col, half), to);
-    } else {
-      load_eight<kType, kWhole>(input(which), is_aligned(which), at.end, cols, row, col, to);
-    }
+  // By whole warps.
+  __device__ __forceinline__ static float factor_of(const EightRows& at, u32 i) {
+    return kProbs ? factor_of_row(at.factor, i) : 1.0f;
   }
-  __device__ __forceinline__ bool whole(const Spot& at, i64 cols, i64 col) const {
-    return !kHalves && aligned != 0 && (!kTwins || aligned_dy != 0) && static_cast<i64>(at.first) + kSide <= at.end &&
-           col + kSide <= cols;
-  }
-  template <bool kWhole>
-  __device__ __forceinline__ void fetch(u32 which, u32 i, const Spot& at, i64 cols, i64 col, u32 slot) const {
-    fetch_eight<kType, kWhole>(slot, input(which), is_aligned(which), at.end, cols, static_cast<i64>(at.first) + i,
-                               col);
+  // With kHalves.
+  __device__ __forceinline__ void read(u32 which, u32 i, const EightRows& at, i64 col, Row& to) const {
+    load_under<kType>(input(which), is_aligned(which), at.end, half, row_of(at, i), under_halves(col, half), to);
   }
 
   __device__ __forceinline__ static void store(const float (&y)[kSide], Row& to) {
@@ -295,21 +279,21 @@ struct Source {
     store(a, of_gate), store(b, of_up);
   }
   template <class Read, class Keep>
-  __device__ __forceinline__ void make_twins(const Spot& at, const Read& row_of, const Keep& keep,
+  __device__ __forceinline__ void make_twins(const EightRows& at, const Read& read, const Keep& keep,
                                              Pack::Square& to) const {
 #pragma unroll
     for (u32 i = 0; i < kSide; ++i) {
       Row gate, up, dy, of_up;
-      row_of(0, i, gate), row_of(1, i, up), row_of(2, i, dy);
+      read(0, i, gate), read(1, i, up), read(2, i, dy);
       make_twin_rows(gate, up, dy, factor_of(at, i), to[i], of_up);
       keep(i, of_up);
     }
   }
   template <class Read>
-  __device__ __forceinline__ void make(const Spot& at, i64, i64 col, const Read& row_of, Pack::Square& to) const {
+  __device__ __forceinline__ void make(const EightRows& at, i64 col, const Read& read, Pack::Square& to) const {
     if constexpr (kOf == Of::kRows) {
 #pragma unroll
-      for (u32 i = 0; i < kSide; ++i) row_of(0, i, to[i]);
+      for (u32 i = 0; i < kSide; ++i) read(0, i, to[i]);
       return;
     }
     const Under under = kHalves ? under_halves(col, half) : Under{col, kSide};
@@ -318,8 +302,8 @@ struct Source {
       Row a[kBatch], b[kBatch], c[kHalves ? kBatch : 1];
 #pragma unroll
       for (u32 i = 0; i < kBatch; ++i) {
-        row_of(0, first + i, a[i]), row_of(1, first + i, b[i]);
-        if constexpr (kHalves) row_of(2, first + i, c[i]);
+        read(0, first + i, a[i]), read(1, first + i, b[i]);
+        if constexpr (kHalves) read(2, first + i, c[i]);
       }
 #pragma unroll
       for (u32 i = 0; i < kBatch; ++i) {
@@ -332,8 +316,8 @@ struct Source {
     }
   }
 #if RIDGE_OWN_ROWS
-  // A tile is of one group, of which `before` of its rows lie in front of the spot; or of none.
-  __device__ __forceinline__ Lines lines(const Spot& at, u32 before) const {
+  // A tile is of one group, of which `before` of its rows lie in front of these; or of none.
+  __device__ __forceinline__ Lines lines(const EightRows& at, u32 before) const {
     return {at.end == 0 ? 0 : at.first - before, at.end};
   }
 #endif
@@ -352,15 +336,15 @@ struct GroupedQuantizeParameters {
   TileParameters tile;
 };
 
-// Gradients have their inputs in registers beside the elements.
+// Of gradients by registers: inputs beside the elements, or what is kept of the twin.
 constexpr u32 kBlocksOfSource = Source::kGradients && !kStochastic ? 2 : kBlocks;
 constexpr u32 kLookingBlocks = Source::kOf == Of::kRows ? (kWide ? 2 : 3) : 2;
 
-// Rows of x, as far as they are of no group, are zeros in q.
+// Writes zeros to the rows of q that are of no group; a warp looks at every row of its own once.
 __device__ __forceinline__ void write_rest(const GroupedQuantizeParameters& p) {
+  const u32 rows = p.source.groups.rows;
   const auto inside = p.source.groups.rows_of_all();
-  for (u32 row = blockIdx.x * kWarps + threadIdx.x / kWarpThreads; row < p.source.groups.rows;
-       row += gridDim.x * kWarps) {
+  for (u32 row = blockIdx.x * kWarps + threadIdx.x / kWarpThreads; row < rows; row += gridDim.x * kWarps) {
     if (row < inside.first || row >= inside.end) write_zeros(p.tile, row);
   }
 }

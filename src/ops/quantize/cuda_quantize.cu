@@ -105,32 +105,27 @@ namespace ridge::cuda {
 
 struct Source {
   static constexpr Element kType = Element::RIDGE_TYPE_X, kInput = kType;
-  static constexpr bool kReadBefore = false, kHalves = false, kAhead = false;
+  static constexpr bool kReadBefore = false, kHalves = false;
   static constexpr u32 kInputs = 1;
-  using Pack = Packed<kType>;
 
   StoredMatrix x;
   i64 aligned;  // rows start on 16 bytes
 
-  struct Spot {
-    i64 row, end;
+  __device__ __forceinline__ const StoredMatrix& input(u32) const { return x; }
+  __device__ __forceinline__ bool is_aligned(u32) const { return aligned != 0; }
+
+  struct EightRows {
+    i64 first, end;
   };
-  __device__ __forceinline__ Spot spot(i64 rows, i64 row) const { return {row, rows}; }
-  template <bool kWhole>
-  __device__ __forceinline__ void read(u32, u32 i, const Spot& at, i64 cols, i64 col, Pack::Row& to) const {
-    load_eight<kType, kWhole>(x, aligned != 0, at.end, cols, at.row + i, col, to);
-  }
-  __device__ __forceinline__ bool whole(const Spot& at, i64 cols, i64 col) const {
-    return aligned != 0 && at.row + kSide <= at.end && col + kSide <= cols;
-  }
-  template <bool kWhole>
-  __device__ __forceinline__ void fetch(u32, u32 i, const Spot& at, i64 cols, i64 col, u32 slot) const {
-    fetch_eight<kType, kWhole>(slot, x, aligned != 0, at.end, cols, at.row + i, col);
-  }
+  __device__ __forceinline__ EightRows find_rows(i64 rows, i64 row) const { return {row, rows}; }
+  __device__ __forceinline__ i64 row_of(const EightRows& at, u32 i) const { return at.first + i; }
+  __device__ __forceinline__ i64 end_of(const EightRows& at, u32) const { return at.end; }
+  __device__ __forceinline__ bool has_all(const EightRows& at) const { return at.first + kSide <= at.end; }
+
   template <class Read>
-  __device__ __forceinline__ void make(const Spot&, i64, i64, const Read& row_of, Pack::Square& to) const {
+  __device__ __forceinline__ void make(const EightRows&, i64, const Read& read, Packed<kType>::Square& to) const {
 #pragma unroll
-    for (u32 i = 0; i < kSide; ++i) row_of(0, i, to[i]);
+    for (u32 i = 0; i < kSide; ++i) read(0, i, to[i]);
   }
 };
 

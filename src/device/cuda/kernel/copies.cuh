@@ -5,7 +5,7 @@
 
 namespace ridge::cuda {
 
-// The first `bytes` of 16, and zeros behind them.
+// Copies the first `bytes` of 16, and zeros behind them.
 __device__ __forceinline__ void copy_chunk(u32 to, const void* from, u32 bytes) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }

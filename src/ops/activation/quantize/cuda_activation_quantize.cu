@@ -1,8 +1,8 @@
 // The activation of a matrix in 8-bit floats with scales, and the same of its transpose, from one read of its inputs
 // (coding/tiles.cuh). A block walks over tiles: each thread copies the 8 x 8 elements of x and of up that it will need
 // for the next tile into shared memory while this tile is coded, and computes the fp32 numbers that codes are rounded
-// from as it reads them. Inputs of fp32 would leave room for one block of a multiprocessor: they are loaded by a block
-// of their tile alone. Scales of a row or of the whole tensor are known only after all of it was computed:
+// from as it reads them. Two inputs of fp32 would leave room for one block of a multiprocessor: a block loads those of
+// one tile. Scales of a row or of the whole tensor are known only after all of it was computed:
 // `ridge_activation_quantize_amax` and `ridge_activation_quantize_scales` find them, and `ridge_activation_quantize`
 // reads and computes a second time.
 //
@@ -62,13 +62,10 @@ expression = "copies != 0"
 [[value]]
 name = "known_at_the_end"
 expression = "scaling < 2"
-# Of the inputs of a tile, which are copied ahead where they leave room for two blocks of a multiprocessor.
+# Bytes of a tile's inputs, which are copied ahead where they leave room for two blocks of a multiprocessor (kAhead).
 [[value]]
 name = "slots"
 expression = "16384 * x_bytes * (1 + gated)"
-[[value]]
-name = "ahead"
-expression = "slots <= 65536"
 [[value]]
 name = "tile_cols"
 expression = "ceil_div(cols, 128)"
@@ -117,9 +114,9 @@ when = "known_at_the_end"
 args = [{ struct = "parameters" }]
 [[kernel]]
 symbol = "ridge_activation_quantize"
-grid = ["min(ceil_div(rows, 128) * tile_cols, ahead ? (rounding ? 1 : 2) * sm_count : 2147483647)"]
+grid = ["min(ceil_div(rows, 128) * tile_cols, slots <= 65536 && max_shared >= 115712 ? (rounding ? 1 : 2) * sm_count : 2147483647)"]
 block = [256]
-shared = "ahead ? slots : 0"
+shared = "slots <= 65536 && max_shared >= 115712 ? slots : 0"
 args = [{ struct = "parameters" }]
 */
 // clang-format on
@@ -137,7 +134,7 @@ struct Source {
   static constexpr bool kGated = RIDGE_GATED != 0, kProbs = RIDGE_PROBS != 0, kMask = RIDGE_MASK != 0;
   static constexpr u32 kInputs = kGated ? 2 : 1;
   // Inputs of more than 64 KiB would leave no room for a second block.
-  static constexpr bool kAhead = kInputs * kSide * kSlotBytes<kInput> <= 65536;
+  static constexpr bool kAhead = kMuchShared && kInputs * kSide * kSlotBytes<kInput> <= 65536;
   // Rows whose inputs are in registers at a time: 64 words at most.
   static constexpr u32 kBatch = kGated && kInput == Element::kF32 ? 2 : kSide;
   using Input = Packed<kInput>::Row;
@@ -148,53 +145,40 @@ struct Source {
   u32 aligned_x, aligned_up;  // rows start on 16 bytes
   Limits limits;
 
+  __device__ __forceinline__ const StoredMatrix& input(u32 which) const { return which == 0 ? x : up; }
+  __device__ __forceinline__ bool is_aligned(u32 which) const { return (which == 0 ? aligned_x : aligned_up) != 0; }
+
   // A row that is none or masked is made of zeros, of which y is 0 whatever the function.
-  struct Spot {
-    i64 row;
-    u32 counts;    // a bit for each of eight rows
+  struct EightRows {
+    i64 first;
+    u32 counts;    // a bit for each
     float factor;  // of one of them, by the lane
   };
-  __device__ __forceinline__ Spot spot(i64 rows, i64 row) const {
+  __device__ __forceinline__ EightRows find_rows(i64 rows, i64 row) const {
     const i64 mine = row + threadIdx.x % kSide;
     const bool counts = mine < rows && (!kMask || mask[mine] != 0);
     const u32 half = threadIdx.x / 16 % 2 * 16;
     return {row, __ballot_sync(~0u, counts) >> half & 0xFFu, kProbs && counts ? __ldg(probs + mine) : 0.0f};
   }
-  __device__ __forceinline__ const StoredMatrix& input(u32 which) const { return which == 0 ? x : up; }
-  __device__ __forceinline__ bool is_aligned(u32 which) const { return (which == 0 ? aligned_x : aligned_up) != 0; }
-  template <bool kWhole>
-  __device__ __forceinline__ void read(u32 which, u32 i, const Spot& at, i64 cols, i64 col, Input& to) const {
-    load_eight<kInput, kWhole>(input(which), is_aligned(which), end_of(at, i), cols, at.row + i, col, to);
+  __device__ __forceinline__ i64 row_of(const EightRows& at, u32 i) const { return at.first + i; }
+  __device__ __forceinline__ i64 end_of(const EightRows& at, u32 i) const {
+    return (at.counts >> i & 1u) != 0 ? at.first + i + 1 : 0;
   }
-  __device__ __forceinline__ bool whole(const Spot& at, i64 cols, i64 col) const {
-    return aligned_x != 0 && (!kGated || aligned_up != 0) && at.counts == 0xFFu && col + kSide <= cols;
-  }
-  template <bool kWhole>
-  __device__ __forceinline__ void fetch(u32 which, u32 i, const Spot& at, i64 cols, i64 col, u32 slot) const {
-    fetch_eight<kInput, kWhole>(slot, input(which), is_aligned(which), end_of(at, i), cols, at.row + i, col);
-  }
-  // Behind the row if it counts.
-  __device__ __forceinline__ static i64 end_of(const Spot& at, u32 i) {
-    return (at.counts >> i & 1u) != 0 ? at.row + i + 1 : 0;
-  }
-  // By whole warps, whose halves have rows of their own.
-  __device__ __forceinline__ static float factor_of(const Spot& at, u32 i) {
-    if constexpr (!kProbs) return 1.0f;
-    return __shfl_sync(~0u, at.factor, threadIdx.x / 16 % 2 * 16 + i);
-  }
+  __device__ __forceinline__ bool has_all(const EightRows& at) const { return at.counts == 0xFFu; }
+
   template <class Read>
-  __device__ __forceinline__ void make(const Spot& at, i64, i64, const Read& row_of, Packed<kType>::Square& to) const {
+  __device__ __forceinline__ void make(const EightRows& at, i64, const Read& read, Packed<kType>::Square& to) const {
 #pragma unroll
     for (u32 first = 0; first < kSide; first += kBatch) {
       Input a[kBatch], b[kGated ? kBatch : 1];
 #pragma unroll
       for (u32 i = 0; i < kBatch; ++i) {
-        row_of(0, first + i, a[i]);
-        if constexpr (kGated) row_of(1, first + i, b[i]);
+        read(0, first + i, a[i]);
+        if constexpr (kGated) read(1, first + i, b[i]);
       }
 #pragma unroll
       for (u32 i = 0; i < kBatch; ++i) {
-        const float factor = factor_of(at, first + i);
+        const float factor = kProbs ? factor_of_row(at.factor, first + i) : 1.0f;
 #pragma unroll
         for (u32 j = 0; j < kSide; ++j) {
           float y = value_of<kFunction>(element_of<kInput>(a[i], j), limits).f;
