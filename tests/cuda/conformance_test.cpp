@@ -110,8 +110,10 @@ TEST_P(CudaConformance, HoldsOnTinyCasesForSanitizers) {
     }
   }
   for (std::size_t i = problems.size() - std::min<std::size_t>(problems.size(), 3); i < problems.size(); ++i) {
-    bool ran = false;  // sizes that the matrix unit and vector loads take
-    EXPECT_EQ(check_on_gpu(*row.op, *row.implementation, problems[i], kPacked, i, *stream, ran), "");
+    for (const int share : {0, 1}) {  // sizes that the matrix unit and vector loads take, and blocks that go on
+      bool ran = false;
+      EXPECT_EQ(check_on_gpu(*row.op, *row.implementation, problems[i], kPacked, i, *stream, ran, share), "");
+    }
   }
 }
 

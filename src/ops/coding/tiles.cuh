@@ -135,7 +135,7 @@ struct Inverses {
 struct Shared {
   union {
     Units units;                                                // until scales are made of them
-    alignas(16) u64 codes[kTile][kTile / 8];  // transposed
+    alignas(16) u64 codes[kTransposed ? kTile : 1][kTile / 8];  // transposed
   };
   union {
     u32 warps[kWarps];  // largest magnitudes of a warp's elements, of one scale
@@ -738,7 +738,7 @@ __device__ __forceinline__ void write_tile(const Source& source, const TileParam
       inverses.from = &shared.inverses.rows[kMx ? place.column_group / 4 : 0][place.row_group * kSide];
     }
     const bool whole = lines.first + (place.row_group + 1) * kSide <= lines.end && place.col() + kSide <= p.cols;
-    if (whole && p.aligned_q && !special) {
+    if ((!kAsIs || (whole && p.aligned_q)) && !special) {
       write_rows<true>(p, place, lines, x, inverses, seed, offset, same);
     } else {
       write_rows<false>(p, place, lines, x, inverses, seed, offset, same);

@@ -343,8 +343,10 @@ constexpr u32 kLookingBlocks = Source::kOf == Of::kRows ? (kWide ? 2 : 3) : 2;
 // Writes zeros to the rows of q that are of no group; a warp looks at every row of its own once.
 __device__ __forceinline__ void write_rest(const GroupedQuantizeParameters& p) {
   const u32 rows = p.source.groups.rows;
+  u32 row = blockIdx.x * kWarps + threadIdx.x / kWarpThreads;
+  if (row >= rows) return;
   const auto inside = p.source.groups.rows_of_all();
-  for (u32 row = blockIdx.x * kWarps + threadIdx.x / kWarpThreads; row < rows; row += gridDim.x * kWarps) {
+  for (; row < rows; row += gridDim.x * kWarps) {
     if (row < inside.first || row >= inside.end) write_zeros(p.tile, row);
   }
 }
