@@ -24,9 +24,13 @@ Problem problem_of(const std::string& text) {
   return (*find_operator(parsed->op))->bind(*parsed).value();
 }
 
-ResolvedPlan plan_of(const char* source, const Problem& problem, std::span<const TensorView> views) {
+constexpr std::int64_t kSharedOfHopper = 232448, kSharedOfAda = 101376;  // bytes of a block
+
+ResolvedPlan plan_of(const char* source, const Problem& problem, std::span<const TensorView> views,
+                     std::int64_t max_shared = kSharedOfHopper) {
   record::PlanFacts facts = plan_facts(problem, views);
   facts.values["sm_count"] = 132;
+  facts.values["max_shared"] = max_shared;
   return described_kernel(source).resolve(0, facts).value();
 }
 
@@ -279,15 +283,17 @@ TEST(RmsnormQuantizePlan, FindsTheFactorsOfRowsFirst) {
 
 constexpr const char* kGroupedQuantize = "ops/grouped_quantize/cuda_grouped_quantize.cu";
 
-TEST(GroupedQuantizePlan, HasTilesOfTheCapacityAndABlockForWhereGroupsBegin) {
-  const auto plan = [](const std::string& words) {
-    const Problem problem = problem_of("grouped_quantize " + words);
-    return plan_of(kGroupedQuantize, problem, dense_views(problem));
-  };
+ResolvedPlan grouped_plan(const std::string& words, std::int64_t max_shared = kSharedOfHopper) {
+  const Problem problem = problem_of("grouped_quantize " + words);
+  return plan_of(kGroupedQuantize, problem, dense_views(problem), max_shared);
+}
+
+TEST(GroupedQuantizePlan, HasTilesOfTheCapacityAndABlockWhereThereAreNone) {
+  const auto plan = [](const std::string& words) { return grouped_plan(words); };
   const ResolvedPlan vectors = plan("rows=300 cols=200 groups=3 copies=both");
   EXPECT_TRUE(vectors.clears.empty());
   EXPECT_THAT(symbols(vectors), ElementsAre("ridge_grouped_quantize"));
-  EXPECT_EQ(vectors.kernels[0].grid[0], 11u) << "5 x 2 tiles of up to 640 rows";
+  EXPECT_EQ(vectors.kernels[0].grid[0], 10u) << "5 x 2 tiles of up to 640 rows";
   EXPECT_EQ(vectors.kernels[0].parameters[0].bytes, 216u) << "Source (96) and TileParameters (120)";
   const ResolvedPlan rows = plan("rows=300 cols=200 groups=3 align=16 scaling=row");
   EXPECT_THAT(symbols(rows),
@@ -306,10 +312,37 @@ TEST(GroupedQuantizePlan, HasTilesOfTheCapacityAndABlockForWhereGroupsBegin) {
   ASSERT_EQ(given.clears.size(), 2u);
   EXPECT_EQ(given.clears[0].operand, 5u) << "scale_t, behind x, offsets, amax, padded and q_t";
   EXPECT_EQ(given.clears[1].operand, 6u) << "found";
-  EXPECT_EQ(plan("rows=300 cols=200 groups=3 copies=both own_rows=1 of=swiglu probs=1").kernels[0].grid[0], 14u)
-      << "and 3 blocks of 128 rows of x";
   EXPECT_EQ(plan("rows=0 cols=200 groups=1").kernels[0].grid[0], 1u) << "no tile";
   EXPECT_EQ(plan("rows=300 cols=0 groups=1").kernels[0].grid[0], 1u) << "no tile";
+}
+
+// Two blocks of a multiprocessor go over the tiles, where their inputs fit into its shared memory.
+TEST(GroupedQuantizePlan, CopiesInputsAheadWhereTheyFit) {
+  struct Launch {
+    std::uint32_t grid, shared;
+  };
+  const auto launch = [](const std::string& words, std::int64_t max_shared) -> Launch {
+    const ResolvedPlan plan = grouped_plan("rows=16384 groups=8 copies=both " + words, max_shared);
+    return {plan.kernels.back().grid[0], plan.kernels.back().shared_bytes};
+  };
+  const auto expect = [&](const std::string& words, Launch on_hopper, std::uint32_t tiles) {
+    const Launch hopper = launch(words, kSharedOfHopper), ada = launch(words, kSharedOfAda);
+    EXPECT_EQ(hopper.grid, on_hopper.grid) << words;
+    EXPECT_EQ(hopper.shared, on_hopper.shared) << words;
+    EXPECT_EQ(ada.grid, tiles) << words;
+    EXPECT_EQ(ada.shared, 0u) << words;
+  };
+  expect("cols=4096", {135 * 32, 0}, 135 * 32);
+  expect("cols=4096 of=swiglu", {264, 65536}, 135 * 32);
+  expect("cols=4096 of=swiglu rounding=stochastic", {132, 65536}, 135 * 32);
+  expect("cols=4096 of=swiglu dtype=f32", {135 * 32, 0}, 135 * 32);
+  expect("cols=4096 of=swiglu_backward", {264, 98304}, 135 * 32);
+  expect("cols=4096 of=swiglu_backward scaling=128x128", {264, 98304}, 135 * 32);
+  for (const char* apart : {"cols=4224", "cols=4096 scaling=mx", "cols=4096 rounding=stochastic", "cols=4096 dtype=f32",
+                            "cols=4096 scaling=row"}) {
+    const std::uint32_t tiles = 135 * (std::string_view(apart).starts_with("cols=4224") ? 33 : 32);
+    expect(std::string("of=swiglu_backward ") + apart, {tiles, 0}, tiles);
+  }
 }
 
 TEST(GroupedQuantizePlan, RefusesMoreRowsThanAreCountedAndMoreTilesThanAGridHas) {
@@ -319,7 +352,7 @@ TEST(GroupedQuantizePlan, RefusesMoreRowsThanAreCountedAndMoreTilesThanAGridHas)
   };
   EXPECT_EQ(refusal("rows=2147480000 cols=128 groups=8"), "");
   EXPECT_THAT(refusal("rows=2147483600 cols=128 groups=8"), HasSubstr("counted in 31 bits"));
-  EXPECT_THAT(refusal("rows=1073741824 cols=32768 groups=1"), HasSubstr("less than 2147483647 tiles of 128 x 128"));
+  EXPECT_THAT(refusal("rows=1073741824 cols=32768 groups=1"), HasSubstr("at most 2147483647 tiles of 128 x 128"));
 }
 
 constexpr const char* kAdamwQuantize = "ops/adamw/quantize/cuda_adamw_quantize.cu";
