@@ -336,8 +336,8 @@ struct GroupedQuantizeParameters {
   TileParameters tile;
 };
 
-// Of gradients by registers: inputs beside the elements, or what is kept of the twin.
-constexpr u32 kBlocksOfSource = Source::kGradients && !kStochastic ? 2 : kBlocks;
+// What is made of rows takes registers beside the elements, whether its inputs are copied ahead or not.
+constexpr u32 kBlocksOfSource = Source::kOf == Of::kRows || kStochastic ? kBlocks : 2;
 constexpr u32 kLookingBlocks = Source::kOf == Of::kRows ? (kWide ? 2 : 3) : 2;
 
 // Writes zeros to the rows of q that are of no group; a warp looks at every row of its own once.
