@@ -243,38 +243,40 @@ struct Source {
       if constexpr (kType == Element::kF16) to[w] = pack_f16(y[2 * w], y[2 * w + 1]);
     }
   }
-  // Of gate, up and dy; where a row is none they are zeros, and 0 is made of them.
+  // Both gradients of an element.
+  struct Gradients {
+    float of_gate, of_up;
+  };
+  __device__ __forceinline__ static Gradients gradients_of(float gate, float up, float dy, float factor) {
+    const Value f = value_of<Function::kSilu>(gate, Limits{});
+    const float scaled = kProbs ? dy * factor : dy;
+    return {scaled * up * f.slope, scaled * f.f};
+  }
+  // Of rows of gate, up and dy; where a row is none they are zeros, and 0 is made of them.
   __device__ __forceinline__ static void make_row(const Row& gate, const Row& up, const Row& dy, float factor,
                                                   const Under& under, Row& to) {
-    const Limits none{};
     float y[kSide];
 #pragma unroll
     for (u32 j = 0; j < kSide; ++j) {
-      const Value f = value_of<Function::kSilu>(element_of<kType>(gate, j), none);
-      const float u = element_of<kType>(up, j);
+      const float a = element_of<kType>(gate, j), b = element_of<kType>(up, j);
       if constexpr (kHalves) {
-        float scaled = element_of<kType>(dy, j);
-        if constexpr (kProbs) scaled *= factor;
-        y[j] = j >= under.turn ? scaled * f.f : scaled * u * f.slope;
+        const Gradients both = gradients_of(a, b, element_of<kType>(dy, j), factor);
+        y[j] = j >= under.turn ? both.of_up : both.of_gate;
       } else {
-        y[j] = f.f * u;
+        y[j] = value_of<Function::kSilu>(a, Limits{}).f * b;
         if constexpr (kProbs) y[j] *= factor;
       }
     }
     store(y, to);
   }
-  // Both gradients.
   __device__ __forceinline__ static void make_twin_rows(const Row& gate, const Row& up, const Row& dy, float factor,
                                                         Row& of_gate, Row& of_up) {
-    const Limits none{};
     float a[kSide], b[kSide];
 #pragma unroll
     for (u32 j = 0; j < kSide; ++j) {
-      const Value f = value_of<Function::kSilu>(element_of<kType>(gate, j), none);
-      float scaled = element_of<kType>(dy, j);
-      if constexpr (kProbs) scaled *= factor;
-      a[j] = scaled * element_of<kType>(up, j) * f.slope;
-      b[j] = scaled * f.f;
+      const Gradients both =
+          gradients_of(element_of<kType>(gate, j), element_of<kType>(up, j), element_of<kType>(dy, j), factor);
+      a[j] = both.of_gate, b[j] = both.of_up;
     }
     store(a, of_gate), store(b, of_up);
   }
@@ -308,10 +310,6 @@ struct Source {
 #pragma unroll
       for (u32 i = 0; i < kBatch; ++i) {
         make_row(a[i], b[i], c[kHalves ? i : 0], factor_of(at, first + i), under, to[first + i]);
-#pragma unroll
-        for (u32 w = 0; kAhead && w < Pack::kWords; ++w) {
-          asm volatile("" : "+r"(to[first + i][w]));  // before the next rows take registers
-        }
       }
     }
   }
