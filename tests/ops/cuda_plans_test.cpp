@@ -238,6 +238,24 @@ TEST(ActivationQuantizePlan, ScalarsFollowTheCall) {
   }
 }
 
+TEST(ActivationQuantizePlan, CopiesInputsAheadWhereTheyFit) {
+  const auto expect = [](const std::string& words, std::uint32_t grid, std::uint32_t shared) {
+    const Problem problem = problem_of("activation_quantize rows=16384 cols=4096 copies=both " + words);
+    const auto launch = [&](std::int64_t max_shared) {
+      return plan_of(kActivationQuantize, problem, dense_views(problem), max_shared).kernels.back();
+    };
+    EXPECT_EQ(launch(kSharedOfHopper).grid[0], grid) << words;
+    EXPECT_EQ(launch(kSharedOfHopper).shared_bytes, shared) << words;
+    EXPECT_EQ(launch(kSharedOfAda).grid[0], 4096u) << words;
+    EXPECT_EQ(launch(kSharedOfAda).shared_bytes, 0u) << words;
+  };
+  expect("", 264, 65536);
+  expect("rounding=stochastic", 132, 65536);
+  expect("function=gelu gated=0", 264, 32768);
+  expect("function=gelu gated=0 dtype=f32", 264, 65536);
+  expect("dtype=f32", 4096, 0);
+}
+
 TEST(ActivationQuantizePlan, RefusesMoreTilesThanAGridHas) {
   const DescribedKernel& kernel = described_kernel(kActivationQuantize);
   EXPECT_THAT(kernel.refuses(plan_facts(problem_of("activation_quantize rows=4194304 cols=8388608"))).value_or(""),

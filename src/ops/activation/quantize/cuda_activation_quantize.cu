@@ -65,7 +65,7 @@ expression = "scaling < 2"
 # Bytes of a tile's inputs, which are copied ahead where they leave room for two blocks of a multiprocessor (kAhead).
 [[value]]
 name = "slots"
-expression = "16384 * x_bytes * (1 + gated)"
+expression = "gated && x_bytes == 4 ? 0 : 16384 * x_bytes * (1 + gated)"
 [[value]]
 name = "tile_cols"
 expression = "ceil_div(cols, 128)"
@@ -114,9 +114,9 @@ when = "known_at_the_end"
 args = [{ struct = "parameters" }]
 [[kernel]]
 symbol = "ridge_activation_quantize"
-grid = ["min(ceil_div(rows, 128) * tile_cols, slots <= 65536 && max_shared >= 115712 ? (rounding ? 1 : 2) * sm_count : 2147483647)"]
+grid = ["min(ceil_div(rows, 128) * tile_cols, slots > 0 && max_shared >= 115712 ? (rounding ? 1 : 2) * sm_count : 2147483647)"]
 block = [256]
-shared = "slots <= 65536 && max_shared >= 115712 ? slots : 0"
+shared = "max_shared >= 115712 ? slots : 0"
 args = [{ struct = "parameters" }]
 */
 // clang-format on
