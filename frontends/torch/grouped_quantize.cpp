@@ -117,10 +117,14 @@ GroupedCodes grouped_quantize_autograd(const Tensor& x, const Tensor& offsets, a
 
 constexpr std::string_view kCodes = "grouped_codes";
 
+// And the gradient of the factors of rows, of no elements where it is not asked for.
+using CodesAndFactors = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+
 // What follows the operands of a call, as a schema has it.
 struct Words {
   at::ScalarType format;
   std::string_view granularity, rule, of;
+  bool need_dprobs;
 };
 
 GroupedQuantizeOf of_named(std::string_view name) {
@@ -136,7 +140,8 @@ c10::SymInt columns_of(const Tensor& x, GroupedQuantizeOf of) {
   return of == GroupedQuantizeOf::kSwiglu ? x.sym_size(1) / 2 : x.sym_size(1);
 }
 
-void check_made_of(const Tensor& x, const OptionalTensor& dy, const OptionalTensor& probs, GroupedQuantizeOf of) {
+void check_made_of(const Tensor& x, const OptionalTensor& dy, const OptionalTensor& probs, GroupedQuantizeOf of,
+                   bool need_dprobs) {
   const bool backward = of == GroupedQuantizeOf::kSwigluBackward;
   TORCH_CHECK_VALUE(of == GroupedQuantizeOf::kRows || !TORCH_GUARD_OR_FALSE((x.sym_size(1) % 2).sym_eq(1)), kCodes,
                     ": x has ", x.sym_size(1), " columns, which are no two halves");
@@ -144,6 +149,8 @@ void check_made_of(const Tensor& x, const OptionalTensor& dy, const OptionalTens
                     backward ? ": of \"swiglu_backward\" without dy" : ": dy is for of \"swiglu_backward\" alone");
   TORCH_CHECK_VALUE(!given(probs) || of != GroupedQuantizeOf::kRows, kCodes,
                     ": probs of rows that are coded as they are; leave probs out");
+  TORCH_CHECK_VALUE(!need_dprobs || (backward && given(probs)), kCodes,
+                    ": need_dprobs is for of \"swiglu_backward\" with probs alone");
   if (given(probs)) {
     check_like(*probs, kCodes, "probs", {x.sym_size(0)}, at::kFloat);
     TORCH_CHECK_VALUE(probs->is_contiguous(), kCodes, ": probs is not contiguous; call .contiguous() on it first");
@@ -162,24 +169,26 @@ codes::Coding check_codes(const Tensor& x, const Tensor& offsets, const Optional
                     ": granularity \"", words.granularity, "\"; use 1x128 or mx, whose scales are of parts of a row");
   check_strides(x, kCodes, "x", false);
   check_offsets(offsets);
-  check_made_of(x, dy, probs, of_named(words.of));
+  check_made_of(x, dy, probs, of_named(words.of), words.need_dprobs);
   coding.plain_rows = x.sym_size(0);
   return coding;
 }
 
-GroupedCodes grouped_codes_meta(const Tensor& x, const Tensor& offsets, at::ScalarType format,
-                                std::string_view granularity, std::string_view rule, std::string_view of,
-                                const OptionalTensor& dy, const OptionalTensor& probs) {
-  const codes::Coding coding = check_codes(x, offsets, dy, probs, {format, granularity, rule, of});
+CodesAndFactors grouped_codes_meta(const Tensor& x, const Tensor& offsets, at::ScalarType format,
+                                   std::string_view granularity, std::string_view rule, std::string_view of,
+                                   const OptionalTensor& dy, const OptionalTensor& probs, bool need_dprobs) {
+  const codes::Coding coding = check_codes(x, offsets, dy, probs, {format, granularity, rule, of, need_dprobs});
+  const c10::SymInt factors = need_dprobs ? x.sym_size(0) : c10::SymInt(0);
   return std::tuple_cat(codes::empty_outputs(x, capacity_of(x, offsets, kStep), columns_of(x, of_named(of)), coding),
-                        std::make_tuple(at::empty_symint(offsets.sym_sizes(), offsets.options())));
+                        std::make_tuple(at::empty_symint(offsets.sym_sizes(), offsets.options()),
+                                        at::empty_symint({factors}, x.options().dtype(at::kFloat))));
 }
 
-GroupedCodes grouped_codes(const Tensor& x, const Tensor& offsets, at::ScalarType format, std::string_view granularity,
-                           std::string_view rule, std::string_view of, const OptionalTensor& dy,
-                           const OptionalTensor& probs) {
+CodesAndFactors grouped_codes(const Tensor& x, const Tensor& offsets, at::ScalarType format,
+                              std::string_view granularity, std::string_view rule, std::string_view of,
+                              const OptionalTensor& dy, const OptionalTensor& probs, bool need_dprobs) {
   check_same_device(kCodes, {{"x", &x}, {"the offsets", &offsets}, {"dy", &dy}, {"probs", &probs}});
-  const codes::Coding coding = check_codes(x, offsets, dy, probs, {format, granularity, rule, of});
+  const codes::Coding coding = check_codes(x, offsets, dy, probs, {format, granularity, rule, of, need_dprobs});
   const OnDeviceOf on_device(x);
   GroupedQuantizeArgs args;
   args.of = of_named(of);
@@ -191,26 +200,36 @@ GroupedCodes grouped_codes(const Tensor& x, const Tensor& offsets, at::ScalarTyp
   if (given(dy)) args.dy = row_major_view(*dy, kCodes, "dy");
   if (given(probs)) args.probs = dense_view(*probs, kCodes, "probs");
   args.padded = dense_view(padded, kCodes, "the padded offsets");
+  Tensor dprobs = allocated(x, {need_dprobs ? x.size(0) : 0}, at::kFloat);
+  if (need_dprobs) args.dprobs = dense_view(dprobs, kCodes, "the gradient of probs");
   args.align = kStep;
   args.own_rows = true;
   codes::give(args, coding, out, kCodes);
   check(ridge::grouped_quantize(args, stream_of(x)));
-  return std::tuple_cat(std::move(out), std::make_tuple(std::move(padded)));
+  return std::tuple_cat(std::move(out), std::make_tuple(std::move(padded), std::move(dprobs)));
 }
 
-GroupedCodes dispatch_codes(const Tensor& x, const Tensor& offsets, at::ScalarType format, std::string_view granularity,
-                            std::string_view rule, std::string_view of, const OptionalTensor& dy,
-                            const OptionalTensor& probs) {
+CodesAndFactors dispatch_codes(const Tensor& x, const Tensor& offsets, at::ScalarType format,
+                               std::string_view granularity, std::string_view rule, std::string_view of,
+                               const OptionalTensor& dy, const OptionalTensor& probs, bool need_dprobs) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::grouped_codes", "").typed<decltype(dispatch_codes)>();
-  return op.call(x, offsets, format, granularity, rule, of, dy, probs);
+  return op.call(x, offsets, format, granularity, rule, of, dy, probs, need_dprobs);
 }
 
-GroupedCodes grouped_codes_autograd(const Tensor& x, const Tensor& offsets, at::ScalarType format,
-                                    std::string_view granularity, std::string_view rule, std::string_view of,
-                                    const OptionalTensor& dy, const OptionalTensor& probs) {
-  return coded_without_derivative(kCodes, {x, dy.value_or(Tensor()), probs.value_or(Tensor())},
-                                  [&] { return dispatch_codes(x, offsets, format, granularity, rule, of, dy, probs); });
+CodesAndFactors grouped_codes_autograd(const Tensor& x, const Tensor& offsets, at::ScalarType format,
+                                       std::string_view granularity, std::string_view rule, std::string_view of,
+                                       const OptionalTensor& dy, const OptionalTensor& probs, bool need_dprobs) {
+  const std::initializer_list<Tensor> inputs = {x, dy.value_or(Tensor()), probs.value_or(Tensor())};
+  Tensor dprobs;
+  GroupedCodes codes = coded_without_derivative(kCodes, inputs, [&] {
+    auto [q, scale, q_t, scale_t, padded, of_factors] =
+        dispatch_codes(x, offsets, format, granularity, rule, of, dy, probs, need_dprobs);
+    dprobs = std::move(of_factors);
+    return GroupedCodes(std::move(q), std::move(scale), std::move(q_t), std::move(scale_t), std::move(padded));
+  });
+  refuse_derivative(dprobs, inputs, kCodes, kCodesHaveNone);
+  return std::tuple_cat(std::move(codes), std::make_tuple(std::move(dprobs)));
 }
 
 }  // namespace

@@ -233,14 +233,14 @@ std::vector<std::uint64_t> operands_on_device(const Problem& problem, std::span<
   return CheckLaunch::words(table_of(problem, operands, reads));
 }
 
-std::shared_ptr<const DeviceCheck> device_check_of(std::string_view file, std::string_view type, ModelOfCall model,
-                                                   std::string_view behind) {
+std::shared_ptr<const DeviceCheck> device_check_of(std::initializer_list<std::string_view> files, std::string_view type,
+                                                   ModelOfCall model) {
   const auto rows = std::make_shared<const RowDeviceCheck>(std::move(model));
   auto check = std::make_shared<DeviceCheck>();
-  check->source = check_source({"ops/row_numbers.cuh", "ops/row_operands.cuh"}) +
-                  std::string(behind.empty() ? behind : source_of(behind)) + std::string(source_of(file)) +
-                  fmt::format("\n#define RIDGE_ROW_MODEL ridge::ops::{}\n", type) +
-                  std::string(source_of("ops/row_check.cu"));
+  check->source = check_source({"ops/row_numbers.cuh", "ops/row_operands.cuh"});
+  for (const std::string_view file : files) check->source += source_of(file);
+  check->source += fmt::format("\n#define RIDGE_ROW_MODEL ridge::ops::{}\n", type);
+  check->source += source_of("ops/row_check.cu");
   check->refuses = [rows](const Problem& problem) { return rows->refuses(problem); };
   check->scratch_bytes = [rows](const Problem& problem) { return rows->scratch_bytes(problem); };
   check->projection = [rows](const DeviceCheck::ProjectionRequest& request) { return rows->projection(request); };

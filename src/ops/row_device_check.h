@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,20 +29,19 @@ std::vector<std::uint64_t> operands_on_device(const Problem& problem, std::span<
                                               std::span<const Reads> reads);
 
 using ModelOfCall = std::function<DeviceModel(const Problem&, const Arguments&)>;
-// `file`: where the model stands among device_sources(), behind another one that it uses (`behind`; empty: none);
-// `type`: its name from namespace ridge::ops.
-std::shared_ptr<const DeviceCheck> device_check_of(std::string_view file, std::string_view type, ModelOfCall model,
-                                                   std::string_view behind = {});
+// `files`: where the model stands among device_sources(), behind those that it uses; `type`: its name from namespace
+// ridge::ops.
+std::shared_ptr<const DeviceCheck> device_check_of(std::initializer_list<std::string_view> files, std::string_view type,
+                                                   ModelOfCall model);
 
 // For Operator::device_check, from the function that makes the model of a call. It is also asked without operands, for
 // how the model reads them.
 template <auto row_model>
-std::shared_ptr<const DeviceCheck> device_check(std::string_view file, std::string_view type,
-                                                std::string_view behind = {}) {
+std::shared_ptr<const DeviceCheck> device_check(std::initializer_list<std::string_view> files, std::string_view type) {
   const auto model = [](const Problem& problem, const Arguments& arguments) {
     return on_device(row_model(problem, arguments));
   };
-  return device_check_of(file, type, model, behind);
+  return device_check_of(files, type, model);
 }
 
 // Launches for a projection of an operator that moves rows, as check_moved_rows and check_same_rows do on the host:

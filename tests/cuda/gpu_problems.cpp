@@ -52,7 +52,7 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
     }
     for (const char* size : {"rows=1000 groups=5 cols=512", "rows=300 groups=32 cols=264", "rows=2056 groups=33 cols=8",
                              "rows=700 groups=130 cols=132", "rows=10 groups=70 cols=256"}) {
-      for (const char* of : {"swiglu", "swiglu_backward probs=1"}) {
+      for (const char* of : {"swiglu", "swiglu_backward probs=1 dprobs=1"}) {
         for (const char* form : {"own_rows=1", "own_rows=1 scaling=mx offsets=i64", "scaling=row",
                                  "scaling=tensor align=16 format=e5m2", "scaling=128x128", "rounding=stochastic"}) {
           for (const char* dtype : {"f32", "bf16", "f16"}) {
@@ -62,7 +62,7 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       }
     }
     // The last ones, which the sanitizers see as they are: blocks that walk, and make both gradients together.
-    for (const char* form : {"of=swiglu probs=1 own_rows=1", "of=swiglu_backward probs=1 own_rows=1",
+    for (const char* form : {"of=swiglu probs=1 own_rows=1", "of=swiglu_backward probs=1 dprobs=1 own_rows=1",
                              "of=swiglu_backward scaling=128x128"}) {
       add(fmt::format("rows=150 groups=3 cols=256 copies=both {}", form));
     }

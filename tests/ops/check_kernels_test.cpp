@@ -72,8 +72,6 @@ const Kernels& kernels() {
       {"product_reference", on_host(product_reference)},
       {"dequantize_elements", on_host(dequantize_elements)},
       {"dequantize_reference", on_host(dequantize_reference)},
-      {"grouped_padded", on_host(grouped_padded)},
-      {"grouped_padded_reference", on_host(grouped_padded_reference)},
       {"embedding_elements", on_host(embedding_elements)},
       {"embedding_reference", on_host(embedding_reference)},
       {"expert_order_all", on_host(expert_order_all)},
@@ -137,7 +135,12 @@ Kernels code_check_kernels(const std::string& op) {
   if (op == "activation_quantize") return code_kernels_of<ops::activation::RowModel>();
   if (op == "activation_quantize_backward") return code_kernels_of<ops::activation_quantize_backward::RowModel>();
   if (op == "adamw_quantize") return code_kernels_of<ops::adamw_quantize::RowModel>();
-  if (op == "grouped_quantize") return code_kernels_of<ops::grouped_quantize::RowModel>();
+  if (op == "grouped_quantize") {
+    Kernels kernels = code_kernels_of<ops::grouped_quantize::RowModel>();
+    kernels.merge(Kernels{{"grouped_padded", on_host(grouped_padded)},
+                          {"grouped_padded_reference", on_host(grouped_padded_reference)}});
+    return kernels;
+  }
   if (op == "rmsnorm_quantize") return code_kernels_of<ops::rmsnorm_quantize::RowModel>();
   return code_kernels_of<ops::quantize::RowModel>();
 }

@@ -312,7 +312,7 @@ TEST(GroupedQuantizePlan, HasTilesOfTheCapacityAndABlockWhereThereAreNone) {
   EXPECT_TRUE(vectors.clears.empty());
   EXPECT_THAT(symbols(vectors), ElementsAre("ridge_grouped_quantize"));
   EXPECT_EQ(vectors.kernels[0].grid[0], 10u) << "5 x 2 tiles of up to 640 rows";
-  EXPECT_EQ(vectors.kernels[0].parameters[0].bytes, 216u) << "Source (96) and TileParameters (120)";
+  EXPECT_EQ(vectors.kernels[0].parameters[0].bytes, 232u) << "Source (112) and TileParameters (120)";
   const ResolvedPlan rows = plan("rows=300 cols=200 groups=3 align=16 scaling=row");
   EXPECT_THAT(symbols(rows),
               ElementsAre("ridge_grouped_quantize_amax", "ridge_grouped_quantize_scales", "ridge_grouped_quantize"));
@@ -322,7 +322,8 @@ TEST(GroupedQuantizePlan, HasTilesOfTheCapacityAndABlockWhereThereAreNone) {
   EXPECT_EQ(rows.kernels[1].grid[0], 2u) << "336 scales";
   const ResolvedPlan turned = plan("rows=300 cols=200 groups=3 scaling=row copies=both");
   ASSERT_EQ(turned.clears.size(), 1u) << "of scale alone";
-  ASSERT_EQ(turned.workspaces.size(), 1u);
+  ASSERT_EQ(turned.workspaces.size(), 2u);
+  EXPECT_EQ(turned.workspaces[1].bytes, 0u) << "no gradient of factors";
   EXPECT_EQ(turned.workspaces[0].bytes, 2400u) << "3 x 200 largest magnitudes";
   EXPECT_TRUE(turned.workspaces[0].zero);
   EXPECT_EQ(turned.kernels[1].grid[0], 5u) << "640 scales of rows and 600 of columns and groups";
@@ -360,6 +361,19 @@ TEST(GroupedQuantizePlan, CopiesInputsAheadWhereTheyFit) {
                             "cols=4096 scaling=row"}) {
     const std::uint32_t tiles = 135 * (std::string_view(apart).starts_with("cols=4224") ? 33 : 32);
     expect(std::string("of=swiglu_backward ") + apart, {tiles, 0}, tiles);
+  }
+}
+
+// A part of each tile of the first half, and a launch that adds them up.
+TEST(GroupedQuantizePlan, AddsUpThePartsOfTheGradientOfFactors) {
+  const std::string words = "rows=1000 groups=8 of=swiglu_backward probs=1 ";
+  for (const auto& [cols, parts] : {std::pair{512, 2}, std::pair{258, 2}, std::pair{254, 1}}) {
+    const ResolvedPlan plan = grouped_plan(words + fmt::format("dprobs=1 cols={}", cols));
+    EXPECT_THAT(symbols(plan), ElementsAre("ridge_grouped_quantize", "ridge_grouped_quantize_dprobs"));
+    EXPECT_EQ(plan.kernels[1].grid[0], 4u) << "a thread for each row";
+    ASSERT_EQ(plan.workspaces.size(), 2u);
+    EXPECT_EQ(plan.workspaces[1].bytes, parts * 1000u * 4);
+    EXPECT_FALSE(plan.workspaces[1].zero);
   }
 }
 

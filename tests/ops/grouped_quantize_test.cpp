@@ -190,7 +190,7 @@ TEST(GroupedQuantize, OfOwnRowsIsQuantizeOfThemWithZerosInRowsOfNoGroup) {
 }
 
 // What activation or its backward stores of gate and up side by side.
-Doubles made_by_activation(Operands& of, bool backward, const std::string& more) {
+Doubles made_by_activation(Operands& of, bool backward, const std::string& more, Doubles* dprobs = nullptr) {
   const std::int64_t rows = 300, half = 70;
   const ops::Problem problem =
       bound(fmt::format("activation{} rows={} cols={} {}", backward ? "_backward" : "", rows, half, more));
@@ -203,6 +203,7 @@ Doubles made_by_activation(Operands& of, bool backward, const std::string& more)
   }
   EXPECT_TRUE(run(problem, operands, 1, "cpu_rows").ok());
   if (!backward) return named(operands, "y").values();
+  if (dprobs != nullptr) *dprobs = named(operands, "dprobs").values();
   const Doubles dx = named(operands, "dx").values(), dup = named(operands, "dup").values();
   Doubles both;
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -232,6 +233,27 @@ TEST(GroupedQuantize, OfSwigluIsThatOfWhatActivationStores) {
           expect_same(made, codes, problem.problem_case.text());
         }
       }
+    }
+  }
+}
+
+TEST(GroupedQuantize, TheGradientOfFactorsIsThatOfActivationWhereRowsAreOfAGroup) {
+  for (const std::string dtype : {"dtype=bf16", "dtype=f16", "dtype=f32"}) {
+    const std::string more = dtype + " probs=1";
+    const ops::Problem problem =
+        bound("grouped_quantize rows=300 cols=140 groups=6 copies=both own_rows=1 of=swiglu_backward dprobs=1 " + more);
+    Operands made = make_operands(problem, kAwkward, 17);
+    named(made, "offsets").assign({3, 19, 19, 200, 201, 260, 290});
+    Doubles expected;
+    made_by_activation(made, true, more, &expected);
+    std::fill_n(expected.begin(), 3, 0.0), std::fill_n(expected.begin() + 290, 10, 0.0);
+    for (const int threads : {1, 3}) {
+      ASSERT_TRUE(run(problem, made, threads).ok());
+      EXPECT_EQ(named(made, "dprobs").values(), expected) << dtype;
+    }
+    EXPECT_LE(residual(problem, made, [](Operands&) {}), 1) << dtype;
+    for (const std::size_t row : {0, 3, 250, 299}) {
+      EXPECT_GT(residual(problem, made, [&](Operands& o) { change_one(named(o, "dprobs"), row, 7.5); }), 1) << row;
     }
   }
 }
@@ -497,6 +519,11 @@ TEST(GroupedQuantize, SaysWhatIsWrongWithItsArguments) {
   EXPECT_THAT(refused(both + "own_rows=1 scaling=mx align=32"), HasSubstr("own_rows with align 32"));
   EXPECT_THAT(refused("grouped_quantize probs=1"), HasSubstr("probs of rows that are coded as they are"));
   EXPECT_THAT(refused("grouped_quantize of=swiglu_backward cols=3"), HasSubstr("cols is 3 of two halves"));
+  const std::string backward = "grouped_quantize of=swiglu_backward dprobs=1 ";
+  EXPECT_THAT(refused(backward), HasSubstr("dprobs is wanted and there are no probs"));
+  EXPECT_EQ(refused(backward + "probs=1"), "taken");
+  EXPECT_THAT(refused("grouped_quantize of=swiglu probs=1 dprobs=1"), HasSubstr("of is not swiglu_backward"));
+  EXPECT_THAT(error([](auto& a) { a.dprobs = a.scale; }), HasSubstr("of is not swiglu_backward"));
   EXPECT_THAT(error([](auto& a) { a.own_rows = true; }), HasSubstr("own_rows without both copies"));
   EXPECT_THAT(error([](auto& a) { a.probs = a.scale; }), HasSubstr("probs of rows that are coded as they are"));
   EXPECT_THAT(error([](auto& a) { a.dy = a.x; }), HasSubstr("dy, and of is not kSwigluBackward"));

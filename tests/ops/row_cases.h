@@ -33,7 +33,7 @@ class RowCase {
                                                                      std::string_view type) const {
     const ops::rows::Model<Definition> model = model_;
     return ops::rows::device_check_of(
-        file, type, [model](const ops::Problem&, const ops::Arguments&) { return ops::rows::on_device(model); });
+        {file}, type, [model](const ops::Problem&, const ops::Arguments&) { return ops::rows::on_device(model); });
   }
   void fill(numerics::Family family, std::uint64_t seed) {
     for (std::size_t i = 0; i < operands_.views.size(); ++i) {

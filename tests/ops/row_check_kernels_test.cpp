@@ -21,6 +21,9 @@ inline float from_e4m3(unsigned char code) { return static_cast<float>(numerics:
 #include "ops/row_check.cu"
 #include "ops/rmsnorm/row_model.cuh"
 #include "ops/adamw/row_model.cuh"
+#include "ops/gating/definition.cuh"
+#include "ops/grouped_quantize/row_model.cuh"
+#include "ops/grouped_quantize/factor_model.cuh"
 // clang-format on
 
 namespace ridge::testing {
@@ -238,14 +241,21 @@ TEST_F(MoreRowCheckKernels, SeeAWrongRowABitAndARowTwice) {
   EXPECT_TRUE(wrong());
 }
 
-// Codes behind outputs that a row model has of its own (the sum and the factors of a norm, what a step changes): those
-// by that model, codes and scales by what was written.
+// By the operator, kernels of the row model of what stands in front of its codes.
+Kernels kernels_in_front_of_codes(const std::string& op) {
+  if (op == "adamw_quantize") return kernels_of<ops::adamw::RowModel>();
+  if (op == "grouped_quantize") return kernels_of<ops::grouped_quantize::FactorModel>();
+  return kernels_of<ops::rmsnorm::RowModel>();
+}
+
+// Codes behind outputs that a row model has of its own (the sum and the factors of a norm, what a step changes, the
+// gradient of factors): those by that model, codes and scales by what was written.
 class OutputsAndCodes : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (!kFibersRun) GTEST_SKIP() << "not under a sanitizer";
     problem_ = *op_.bind(*record::parse_case(GetParam()));
-    kernels_ = op_.name == "adamw_quantize" ? kernels_of<ops::adamw::RowModel>() : kernels_of<ops::rmsnorm::RowModel>();
+    kernels_ = kernels_in_front_of_codes(op_.name);
     kernels_.merge(code_check_kernels(op_.name));
     operands_ = make_operands(problem_, kPacked, 7), before_ = make_operands(problem_, kPacked, 7);
     const ops::Implementation& panels = **ops::find_implementation(op_, "cpu_panels");
@@ -290,6 +300,7 @@ TEST_P(OutputsAndCodes, RightOutputsPassAndWrongOnesAreSeen) {
 
 // An eps that is another, a longer step: codes that follow from what was written are right for that.
 TEST_P(OutputsAndCodes, OtherScalarsAreSeen) {
+  if (operands_.scalars.empty()) GTEST_SKIP() << "there are none";
   for (record::Scalar& scalar : operands_.scalars) {
     scalar = scalar.type == record::ScalarType::kF32 ? record::Scalar::f32(static_cast<float>(scalar.real()) + 1)
                                                      : record::Scalar::f64(scalar.real() / 2);
@@ -308,7 +319,11 @@ INSTANTIATE_TEST_SUITE_P(
                       "adamw_quantize rows=130 cols=40 scaling=1x128 copies=both state=bf16",
                       "adamw_quantize rows=20 cols=70 scaling=mx copies=both master=1 factor=1",
                       "adamw_quantize rows=9 cols=200 scaling=row copies=column dtype=f16 skip=1",
-                      "adamw_quantize rows=20 cols=70 scaling=tensor amax=given copies=both"));
+                      "adamw_quantize rows=20 cols=70 scaling=tensor amax=given copies=both",
+                      "grouped_quantize rows=70 cols=140 groups=3 copies=both own_rows=1 of=swiglu_backward probs=1 "
+                      "dprobs=1",
+                      "grouped_quantize rows=40 cols=30 groups=2 scaling=row copies=column of=swiglu_backward probs=1 "
+                      "dprobs=1 dtype=f32 offsets=i64"));
 
 }  // namespace
 }  // namespace ridge::testing

@@ -111,19 +111,36 @@ def test_codes_of_rows_where_they_lie_and_of_what_swiglu_makes_of_them(device, d
         made = rt.swiglu(x, probs=probs)
     else:
         made = torch.ops.ridgeline.activation_backward(dy, x, None, probs, None, "silu", True, 1.702, 7.0, True, False, False)[0]
-    *found, padded = codes_of_groups(x, offsets, of, config.grouping(), dy=dy, probs=probs)
+    *found, padded, dprobs = codes_of_groups(x, offsets, of, config.grouping(), dy=dy, probs=probs)
     right, begins = rt.grouped_quantize(made, offsets, config, transpose=True)
     made[: OFFSETS[0]], made[OFFSETS[-1] :] = 0, 0
     along = rt.quantize(made, config)
     for have, want in zip(found, (along.q, along.scale, right.q_t, right.scale_t)):
         assert have.dtype == want.dtype and torch.equal(have.view(torch.uint8), want.view(torch.uint8))
-    assert torch.equal(padded, begins)
+    assert torch.equal(padded, begins) and dprobs.numel() == 0
+
+
+@pytest.mark.parametrize("width", [COLS, 256])  # a GPU makes both gradients of one copy where halves are of whole tiles
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_the_gradient_of_factors_comes_with_the_codes(device, dtype, width):
+    x, dy = torch.randn(ROWS, 2 * width, device=device).to(dtype), torch.randn(ROWS, width, device=device).to(dtype)
+    offsets, probs = offsets_on(device), torch.rand(ROWS, device=device)
+    x[0], dy[-1] = torch.nan, torch.inf  # rows of no group
+    *codes, found = codes_of_groups(x, offsets, "swiglu_backward", dy=dy, probs=probs, need_dprobs=True)
+    for mine, alone in zip(codes, codes_of_groups(x, offsets, "swiglu_backward", dy=dy, probs=probs)):
+        assert torch.equal(bits(mine) if mine.dtype.itemsize == 1 else mine, bits(alone) if mine.dtype.itemsize == 1 else alone)
+    right = torch.ops.ridgeline.activation_backward(dy, x, None, probs, None, "silu", True, 1.702, 7.0, True, False, True)[2]
+    right[: OFFSETS[0]], right[OFFSETS[-1] :] = 0, 0
+    if device.type == "cpu":
+        assert torch.equal(found, right)
+    torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-4)
+    assert torch.equal(found, codes_of_groups(x, offsets, "swiglu_backward", dy=dy, probs=probs, need_dprobs=True)[5])
 
 
 def test_codes_of_groups_compile_and_have_no_gradient(device):
     x, offsets, dy = torch.randn(40, 24, device=device), torch.tensor([0, 7, 40], device=device), torch.randn(40, 12, device=device)
     tests = ("test_schema", "test_autograd_registration", "test_faketensor")
-    for more in ((), ("swiglu", None, torch.rand(40, device=device)), ("swiglu_backward", dy, torch.rand(40, device=device))):
+    for more in ((), ("swiglu", None, torch.rand(40, device=device)), ("swiglu_backward", dy, torch.rand(40, device=device), True)):
         arguments = (x, offsets, torch.float8_e4m3fn, "1x128", "exact", *more)
         torch.library.opcheck(torch.ops.ridgeline.grouped_codes.default, arguments, test_utils=tests)
     with pytest.raises(NotImplementedError, match="grouped_codes: no derivative"):
@@ -138,6 +155,8 @@ def test_codes_of_groups_compile_and_have_no_gradient(device):
         ({"of": "swiglu_backward"}, 'of "swiglu_backward" without dy'),
         ({"dy": torch.ones(40, 12)}, 'dy is for of "swiglu_backward" alone'),
         ({"probs": torch.ones(40)}, "probs of rows that are coded as they are"),
+        ({"of": "swiglu", "probs": torch.ones(40), "need_dprobs": True}, 'need_dprobs is for of "swiglu_backward" with probs alone'),
+        ({"of": "swiglu_backward", "dy": torch.ones(40, 12), "need_dprobs": True}, 'need_dprobs is for of "swiglu_backward" with probs alone'),
         ({"of": "swiglu", "probs": torch.ones(39)}, "probs"),
         ({"of": "swiglu_backward", "dy": torch.ones(40, 24)}, "dy"),
     ],

@@ -70,13 +70,13 @@ def grouped(x=None, offsets=None, granularity="1x128", align=128, row=True, colu
     return lambda t, at: ops.grouped_quantize(t, at, E4M3, granularity, "exact", align, row, column), given
 
 
-def grouped_codes(x=None, of="rows", granularity="1x128", dy=None, probs=None):
+def grouped_codes(x=None, of="rows", granularity="1x128", dy=None, probs=None, need_dprobs=False):
     given = [torch.ones(6, 8) if x is None else x, torch.tensor([0, 2, 6]), dy, probs]
     tensors = [t for t in given if t is not None]
 
     def call(t, at, *others):
         left = list(others)
-        return ops.grouped_codes(t, at, E4M3, granularity, "exact", of, left.pop(0) if dy is not None else None, left.pop(0) if probs is not None else None)
+        return ops.grouped_codes(t, at, E4M3, granularity, "exact", of, *(None if each is None else left.pop(0) for each in (dy, probs)), need_dprobs)
 
     return call, tensors
 
@@ -227,6 +227,8 @@ REFUSED = {
     "codes of groups of gradients without dy": grouped_codes(of="swiglu_backward"),
     "codes of groups of gradients of another shape": grouped_codes(of="swiglu_backward", dy=ones(6, 8)),
     "codes of groups of rows with dy": grouped_codes(dy=ones(6, 4)),
+    "codes of groups with a gradient of no factors": grouped_codes(of="swiglu_backward", dy=ones(6, 4), need_dprobs=True),
+    "codes of groups of SwiGLU with a gradient of factors": grouped_codes(of="swiglu", probs=ones(6), need_dprobs=True),
     "codes of groups of rows with probs": grouped_codes(probs=ones(6)),
     "codes of groups with probs of another length": grouped_codes(of="swiglu", probs=ones(5)),
     "dequantize float32": dequantize(q=ones(6, 8)),

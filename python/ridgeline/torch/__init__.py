@@ -19,6 +19,7 @@ from .conversion import convert, quantize_  # noqa: E402
 from .delayed import update_scales  # noqa: E402
 from .experts import GroupedLinear, Mixture, MoE  # noqa: E402
 from .gated_experts import gated_experts  # noqa: E402
+from .coded_experts import fp8_gated_experts  # noqa: E402
 from .grouped import fp8_grouped_linear, grouped_gemm_fp8  # noqa: E402
 from .kept import KeptWeights  # noqa: E402
 from .losses import CrossEntropyLoss, LinearCrossEntropy, ShardStatistics, cross_entropy, linear_cross_entropy, shard_gradient  # noqa: E402
@@ -92,6 +93,7 @@ __all__ = [
     "expert_counts",
     "expert_order",
     "explain",
+    "fp8_gated_experts",
     "fp8_grouped_linear",
     "from_plain_tensors",
     "gather_in_fp8",

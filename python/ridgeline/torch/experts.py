@@ -11,8 +11,9 @@ from torch.utils.checkpoint import checkpoint
 
 from . import exchange
 from ._recipe import Recipe, RecipeLike, describe
+from .coded_experts import fp8_gated_experts
 from .gated_experts import gated_experts
-from .grouped import codes_swiglu, fp8_grouped_linear, recipe_of
+from .grouped import codes_swiglu, configs_of, fp8_grouped_linear, recipe_of, specs_of_each
 from .kept import factor
 from .modules import Linear, _main_grad
 from .ops import autocast, grouped_gemm, swiglu
@@ -94,7 +95,7 @@ def _codes_swiglu(layer: GroupedLinear) -> bool:
     if not _is_its_product(layer):
         return False
     recipe = layer._recipe_in_force()
-    return recipe is not None and torch.is_grad_enabled() and layer.weight.requires_grad and codes_swiglu(recipe)
+    return recipe is not None and torch.is_grad_enabled() and layer.weight.requires_grad and codes_swiglu(configs_of(recipe))
 
 
 class Mixture(NamedTuple):
@@ -234,11 +235,14 @@ class MoE(torch.nn.Module):
 
     def _experts(self, x: torch.Tensor, factors: torch.Tensor, order: ExpertOrder) -> torch.Tensor:
         """What the experts make of the rows of x, sorted, times the factors of the sorted rows."""
-        both_layers = (self.gate_up, self.down)
-        if all(_is_its_product(layer) and layer._recipe_in_force() is None for layer in both_layers):
-            weights = (self.gate_up.weight, self.down.weight)
-            main_grads = (_main_grad(weights[0]), _main_grad(weights[1]))
-            return gated_experts(x.contiguous(), *weights, order.offsets, factors=factors, index=order.tokens, places=order.rows, main_grads=main_grads)
+        weights = (self.gate_up.weight, self.down.weight)
+        if _is_its_product(self.gate_up) and _is_its_product(self.down):
+            recipe, main_grads = self.gate_up._recipe_in_force(), (_main_grad(weights[0]), _main_grad(weights[1]))
+            if recipe is None and self.down._recipe_in_force() is None:
+                return gated_experts(x.contiguous(), *weights, order.offsets, factors=factors, index=order.tokens, places=order.rows, main_grads=main_grads)
+            if recipe is not None and recipe == self.down._recipe_in_force() and self._codes_both(recipe):
+                codes = (factor(self.gate_up, weights[0], recipe), factor(self.down, weights[1], recipe))
+                return fp8_gated_experts(permute(x, order), *codes, order.offsets, recipe, factors=factors, main_grads=main_grads)
         if not (self.recompute and torch.is_grad_enabled()):
             return self._down(self._gate_up(x, order), factors, order.offsets)
         if self.gate_up._recipe_in_force() is None:  # a product that finds its rows saves none of them
@@ -247,6 +251,12 @@ class MoE(torch.nn.Module):
             both = checkpoint(self._gate_up, x, order, use_reentrant=False, preserve_rng_state=False)
         made: torch.Tensor = checkpoint(self._down, both, factors, order.offsets, use_reentrant=False, preserve_rng_state=False)
         return made
+
+    def _codes_both(self, recipe: Recipe) -> bool:
+        """Whether both layers are one function by the recipe, which saves what the gradients of both weights read."""
+        weights = (self.gate_up.weight, self.down.weight)
+        plain = all(type(weight) is torch.nn.Parameter and weight.requires_grad for weight in weights)
+        return plain and torch.is_grad_enabled() and not self.recompute and specs_of_each(configs_of(recipe)) is not None
 
     def _gate_up(self, x: torch.Tensor, order: ExpertOrder) -> torch.Tensor:
         made: torch.Tensor = self.gate_up(x, order)

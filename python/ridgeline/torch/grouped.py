@@ -135,11 +135,19 @@ def _alike(along: Spec | None, across: Spec | None) -> bool:
     return along is not None and along == across and along.grouping == "1x128" and not along.stochastic
 
 
-def _both(x: torch.Tensor, offsets: torch.Tensor, spec: Spec, factors: torch.Tensor | None = None) -> _Both:
-    """Of the rows or, with factors, of ``swiglu`` of them, which is not stored."""
-    of = "rows" if factors is None else "swiglu"
-    q, scale, q_t, scale_t, padded = _grouped_codes(x, offsets, spec.dtype, spec.grouping, spec.rule, of, None, factors)
+def _both(x: torch.Tensor, offsets: torch.Tensor, spec: Spec, of: str = "rows", factors: torch.Tensor | None = None) -> _Both:
+    """Of the rows or of what ``of`` makes of them, which is not stored."""
+    q, scale, q_t, scale_t, padded, _ = _grouped_codes(x, offsets, spec.dtype, spec.grouping, spec.rule, of, None, factors)
     return _Both(Codes(q, scale), Codes(q_t, scale_t), padded)
+
+
+def _both_gradients(
+    gate_up: torch.Tensor, dy: torch.Tensor, offsets: torch.Tensor, spec: Spec, factors: torch.Tensor | None, need_factors: bool
+) -> tuple[_Both, torch.Tensor]:
+    """Of the gradients of gate and up, which are not stored, with the gradient of the factors."""
+    of = "swiglu_backward"
+    q, scale, q_t, scale_t, padded, dfactors = _grouped_codes(gate_up, offsets, spec.dtype, spec.grouping, spec.rule, of, dy, factors, need_factors)
+    return _Both(Codes(q, scale), Codes(q_t, scale_t), padded), dfactors
 
 
 class _Experts(torch.autograd.Function):
@@ -166,7 +174,7 @@ class _Experts(torch.autograd.Function):
         both = None
         if factors is not None or (need_w and _alike(x_for_y, x_for_dw)):
             assert x_for_y is not None
-            both = _both(x, offsets, x_for_y, factors)
+            both = _both(x, offsets, x_for_y, "rows" if factors is None else "swiglu", factors)
         rows = both.rows if both is not None else _along(x, x_for_y)
         w_along, w_across = _weight_codes(weight, of_w, w_for_y, w_for_dx if need_x else None)
         if x_for_y is None or rows is None or w_along is None:
@@ -212,7 +220,8 @@ class _Experts(torch.autograd.Function):
         return dx, dw, None, None, None, None, dfactors, *[None] * (len(ctx.needs_input_grad) - 7)
 
 
-def _configs_of(given: RecipeLike) -> Configs:
+def configs_of(given: RecipeLike) -> Configs:
+    """Of the three products of a layer; ValueError for a recipe that groups do not have."""
     config = as_config(given)
     if isinstance(config, Recipe):
         configs = config.y, config.dx, config.dw
@@ -231,12 +240,38 @@ def _configs_of(given: RecipeLike) -> Configs:
 
 def recipe_of(given: RecipeLike) -> Recipe:
     """Of products of groups; ValueError for one that they do not have."""
-    return Recipe(*_configs_of(given))
+    return Recipe(*configs_of(given))
 
 
-def codes_swiglu(recipe: Recipe) -> bool:
+def codes_swiglu(configs: Configs) -> bool:
     """Whether what is multiplied has the same codes in both of its products, so that they can be made where a SwiGLU is."""
-    return _alike(products.specs_of(recipe.y, "y")[0], products.specs_of(recipe.dw, "dw")[1])
+    return _alike(products.specs_of(configs[0], "y")[0], products.specs_of(configs[2], "dw")[1])
+
+
+def specs_of_each(configs: Configs) -> tuple[Spec, Spec, Spec] | None:
+    """Of what is multiplied, of the weight and of a gradient, where each has the same codes in both of its products; else None."""
+    (rows, weight), (gradient, weight_for_dx), (gradient_for_dw, _) = (products.specs_of(*one) for one in zip(configs, PRODUCTS))
+    if rows is None or weight is None or gradient is None or weight != weight_for_dx:
+        return None
+    return (rows, weight, gradient) if codes_swiglu(configs) and _alike(gradient, gradient_for_dw) else None
+
+
+def _weight_parts(weight: torch.Tensor, configs: Configs) -> Parts:
+    """Of codes that were made before, by the configs."""
+    if not isinstance(weight, QuantizedTensor):
+        return (None, None, None, None)
+    for config in configs[:2]:
+        if config is not None:
+            _scales(weight, config.grouping(weight=True), "weight")
+    return weight._parts()
+
+
+def _in_fours(x: torch.Tensor, factors: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Behind the rows as many of zeros as scales of a step of a sum start on 16 bytes with, on a GPU."""
+    missing = -x.shape[0] % 4
+    if not x.is_cuda or missing == 0:
+        return x, factors
+    return torch.nn.functional.pad(x, (0, 0, 0, missing)), None if factors is None else torch.nn.functional.pad(factors, (0, missing))
 
 
 def fp8_grouped_linear(
@@ -265,20 +300,14 @@ def fp8_grouped_linear(
     """
     x = autocast(x)
     weight = autocast(weight)
-    parts: Parts = weight._parts() if isinstance(weight, QuantizedTensor) else (None, None, None, None)
-    configs = _configs_of(recipe)
-    if factors is not None and not codes_swiglu(Recipe(*configs)):
+    configs = configs_of(recipe)
+    if factors is not None and not codes_swiglu(configs):
         raise ValueError(
             "fp8_grouped_linear: factors, and y and dw do not read the same codes by 1x128; use 'blockwise', or give swiglu(x, probs=factors) as x"
         )
-    if isinstance(weight, QuantizedTensor):
-        for config in configs[:2]:
-            if config is not None:
-                _scales(weight, config.grouping(weight=True), "weight")
+    parts = _weight_parts(weight, configs)
     rows = x.shape[0]
-    blocks = any(config is not None and config.granularity == "blockwise" for config in configs)
-    if x.is_cuda and rows % 4 != 0 and blocks:  # their scales of a step of the sum start on 16 bytes there
-        x = torch.nn.functional.pad(x, (0, 0, 0, -rows % 4))
-        factors = None if factors is None else torch.nn.functional.pad(factors, (0, -rows % 4))
+    if any(config is not None and config.granularity == "blockwise" for config in configs):
+        x, factors = _in_fours(x, factors)
     made: torch.Tensor = _Experts.apply(x, weight, offsets, configs, main_grad, torch.is_grad_enabled(), factors, *parts)  # type: ignore[no-untyped-call]
     return made if made.shape[0] == rows else made[:rows]

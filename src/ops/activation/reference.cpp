@@ -17,8 +17,8 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  return rows::device_check<row_model>("ops/activation/row_model.cuh", "activation::RowModel",
-                                       "ops/gating/definition.cuh");
+  return rows::device_check<row_model>({"ops/gating/definition.cuh", "ops/activation/row_model.cuh"},
+                                       "activation::RowModel");
 }
 
 }  // namespace ridge::ops::activation

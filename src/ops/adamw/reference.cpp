@@ -19,7 +19,7 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  return rows::device_check<row_model>("ops/adamw/row_model.cuh", "adamw::RowModel");
+  return rows::device_check<row_model>({"ops/adamw/row_model.cuh"}, "adamw::RowModel");
 }
 
 }  // namespace ridge::ops::adamw

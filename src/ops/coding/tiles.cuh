@@ -44,7 +44,7 @@
 // `tile_cols` apart are made of the same inputs:
 //
 //     template <class Read, class Keep>
-//     __device__ void make_twins(const EightRows& at, const Read& read, const Keep& keep,
+//     __device__ void make_twins(const EightRows& at, i64 col, const Read& read, const Keep& keep,
 //                                Packed<kType>::Square& x) const;
 //
 // gives the first, and rows of the second to keep(i, row). A source may have
@@ -260,7 +260,7 @@ struct Ahead {
     const auto read = [&](u32 which, u32 i, RowOf<Any>& row) { fetched_eight<Any::kInput>(slot(which, i), row); };
     if constexpr (kTwins<Any>) {
       const auto keep = [&](u32 i, const RowOf<Any>& row) { keep_eight<Any::kInput>(slot(0, i), row); };
-      source.make_twins(at, read, keep, x);
+      source.make_twins(at, place.col(), read, keep, x);
     } else {
       source.make(at, place.col(), read, x);
     }

@@ -31,7 +31,7 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 
 std::shared_ptr<const DeviceCheck> device_check() {
   auto check = std::make_shared<DeviceCheck>(
-      *rows::device_check<row_model>("ops/combine_rows/row_model.cuh", "combine_rows::RowModel"));
+      *rows::device_check<row_model>({"ops/combine_rows/row_model.cuh"}, "combine_rows::RowModel"));
   check->refuses = too_large_to_check;
   return check;
 }

@@ -36,7 +36,7 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  return rows::device_check<row_model>("ops/cross_entropy/row_model.cuh", "cross_entropy::RowModel");
+  return rows::device_check<row_model>({"ops/cross_entropy/row_model.cuh"}, "cross_entropy::RowModel");
 }
 
 }  // namespace ridge::ops::cross_entropy

@@ -18,8 +18,9 @@ record::Case make_case(const Size& size, std::string_view more) {
 // what a thread has, factors of rows and none.
 void add_made(std::vector<record::Case>& cases) {
   for (const Size& size : {Size{0, 2, 6}, Size{5, 3, 2}, Size{130, 1, 132}, Size{37, 5, 300}, Size{150, 4, 144}}) {
-    for (const char* form : {"own_rows=1", "of=swiglu probs=1 own_rows=1", "of=swiglu_backward probs=1 own_rows=1",
-                             "of=swiglu scaling=mx own_rows=1", "of=swiglu_backward align=128"}) {
+    for (const char* form :
+         {"own_rows=1", "of=swiglu probs=1 own_rows=1", "of=swiglu_backward probs=1 dprobs=1 own_rows=1",
+          "of=swiglu scaling=mx own_rows=1", "of=swiglu_backward align=128"}) {
       cases.push_back(make_case(size, fmt::format("copies=both {}", form)));
     }
   }
@@ -31,6 +32,10 @@ void add_made(std::vector<record::Case>& cases) {
                                "copies=row align=16", "copies=both own_rows=1 rounding=stochastic"}) {
         cases.push_back(make_case({67, 3, 134}, fmt::format("dtype={} of={} {}", dtype, of, form)));
       }
+    }
+    for (const char* form : {"copies=both own_rows=1", "copies=row scaling=row", "scaling=128x128 offsets=i64"}) {
+      cases.push_back(
+          make_case({67, 3, 134}, fmt::format("dtype={} of=swiglu_backward probs=1 dprobs=1 {}", dtype, form)));
     }
   }
 }
@@ -73,7 +78,7 @@ std::vector<record::Case> bench_cases(Backend backend) {
     for (const char* form :
          {"scaling=1x128 copies=both", "scaling=1x128 copies=row", "scaling=mx copies=both align=32",
           "scaling=row align=16", "scaling=row copies=column scale=floor", "scaling=1x128 copies=both own_rows=1",
-          "copies=both own_rows=1 of=swiglu probs=1", "copies=both own_rows=1 of=swiglu_backward probs=1"}) {
+          "copies=both own_rows=1 of=swiglu probs=1", "copies=both own_rows=1 of=swiglu_backward probs=1 dprobs=1"}) {
       cases.push_back(make_case(size, form));
     }
   }

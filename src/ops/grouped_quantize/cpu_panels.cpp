@@ -3,6 +3,7 @@
 // tiles of its own.
 #include <algorithm>
 
+#include "device/cpu/thread_pool.h"
 #include "numerics/convert.h"
 #include "ops/coding/panels.h"
 #include "ops/gating/simd/pieces.h"
@@ -38,6 +39,15 @@ class Made {
       done += here;
     }
   }
+  // What the row's factor has for a gradient.
+  [[nodiscard]] float factor_gradient(std::int64_t row) const {
+    alignas(64) float of_gate[kPiece], of_up[kPiece];
+    Lanes lanes;
+    for (std::int64_t first = 0; first < s_.cols / 2; first += kPiece) {
+      gradients(row, first, std::min(kPiece, s_.cols / 2 - first), of_gate, of_up, lanes);
+    }
+    return total_of(lanes);
+  }
 
  private:
   [[nodiscard]] activation::Factors factors(std::int64_t row) const {
@@ -54,15 +64,20 @@ class Made {
   }
   std::int64_t backward(std::int64_t row, std::int64_t first, std::int64_t count, float* out) const {
     const std::int64_t half = s_.cols / 2, at = first % half, here = std::min({kPiece, count, half - at});
-    alignas(64) float a[kPiece], b[kPiece], c[kPiece], other[kPiece];
-    const RowOfMatrix x(x_, row), dy(dy_, row);
+    alignas(64) float other[kPiece];
     const bool of_up = first >= half;
-    Lanes lanes;  // the gradient of the factor, which nobody asks for
-    pieces_.backward(ActivationFunction::kSilu, factors(row),
-                     {dy.read(at, here, a), x.read(at, here, b), x.read(half + at, here, c), of_up ? other : out,
-                      of_up ? out : other},
-                     lanes, here);
+    Lanes lanes;  // not asked for here
+    gradients(row, at, here, of_up ? other : out, of_up ? out : other, lanes);
     return here;
+  }
+  // Of `count` elements, at most kPiece, from column `at` of dy.
+  void gradients(std::int64_t row, std::int64_t at, std::int64_t count, float* of_gate, float* of_up,
+                 Lanes& of_factor) const {
+    alignas(64) float a[kPiece], b[kPiece], c[kPiece];
+    const RowOfMatrix x(x_, row), dy(dy_, row);
+    pieces_.backward(ActivationFunction::kSilu, factors(row),
+                     {dy.read(at, count, a), x.read(at, count, b), x.read(s_.cols / 2 + at, count, c), of_gate, of_up},
+                     of_factor, count);
   }
   void round(float* numbers, std::int64_t count) const {
     if (s_.dtype == DType::kF32) return;
@@ -129,6 +144,20 @@ void store(const std::vector<std::int64_t>& padded, const TensorView& out) {
   }
 }
 
+// dprobs: every thread takes a run of rows.
+void write_factor_gradients(const Made& made, std::span<const std::int64_t> offsets, const TensorView& dprobs,
+                            const Stream& stream) {
+  const std::int64_t rows = made.shape().rows;
+  const int threads = static_cast<int>(std::clamp<std::int64_t>(rows, 1, std::max(stream.threads, 1)));
+  device::cpu::thread_pool().run(threads, [&](int thread) {
+    const std::int64_t last = rows * (thread + 1) / threads;
+    for (std::int64_t row = rows * thread / threads; row < last; ++row) {
+      const bool of_group = row >= offsets.front() && row < offsets.back();
+      static_cast<float*>(dprobs.data)[row] = of_group ? made.factor_gradient(row) : 0;
+    }
+  });
+}
+
 Status run(const Problem& problem, const Arguments& arguments, const Stream& stream) {
   const Shape s = shape_of(problem);
   const coding::Coding c = coding_of(problem);
@@ -138,6 +167,7 @@ Status run(const Problem& problem, const Arguments& arguments, const Stream& str
   const std::vector<std::int64_t> padded = padded_offsets(offsets, s.align);
   store(padded, operand(problem, arguments.operands, "padded"));
   const Made made(problem, arguments);
+  if (s.dprobs) write_factor_gradients(made, offsets, operand(problem, arguments, "dprobs"), stream);
   const auto write = [&](const coding::Coding& copies, const coding::PanelSource& source) {
     return coding::write_copies(problem, arguments.operands, copies, source, stream);
   };

@@ -8,7 +8,8 @@
 // memory. What SwiGLU or its backward makes of the rows is computed in fp32 as their own kernels do and rounded to the
 // dtype that it would be stored in, in registers. Blocks of SwiGLU of 16-bit rows walk over tiles, and copy the next
 // one's inputs to shared memory meanwhile; of its gradients two tiles are made of one copy, where halves are of whole
-// tiles.
+// tiles. The gradients of the factors are sums along whole rows: a tile writes its part of 128 rows to scratch memory,
+// and `ridge_grouped_quantize_dprobs` adds up the parts in their order.
 //
 // Bound by memory: rows once (tensor, row: twice), every code and scale up to the capacity once. The walk costs two
 // prefix sums in the warp for every 32 groups before the first load of a tile: loses with many hundreds of groups. What
@@ -27,6 +28,7 @@ RIDGE_WIDE_OFFSETS = { value = "offsets" }
 RIDGE_OF = { value = "of", names = ["kRows", "kSwiglu", "kSwigluBackward"] }
 RIDGE_PROBS = { value = "probs" }
 RIDGE_OWN_ROWS = { value = "own_rows" }
+RIDGE_DPROBS = { value = "dprobs" }
 RIDGE_TWINS = { value = "twins" }
 RIDGE_FORMAT = { value = "format", names = ["kE4m3", "kE5m2"] }
 RIDGE_GRANULARITY = { value = "scaling", names = ["kTensor", "kRow", "kVector", "kBlock", "kMx"] }
@@ -63,6 +65,11 @@ swiglu_f32_row_both = { case = "grouped_quantize of=swiglu probs=1 dtype=f32 sca
 swiglu_bf16_tensor_both = { case = "grouped_quantize of=swiglu dtype=bf16 scaling=tensor copies=both align=16" }
 gradient_bf16_e4m3_own = { case = "grouped_quantize of=swiglu_backward probs=1 dtype=bf16 format=e4m3fn copies=both own_rows=1" }
 gradient_bf16_e5m2_own = { case = "grouped_quantize of=swiglu_backward probs=1 dtype=bf16 format=e5m2 copies=both own_rows=1" }
+gradients_bf16_e4m3_own = { case = "grouped_quantize of=swiglu_backward probs=1 dprobs=1 dtype=bf16 format=e4m3fn copies=both own_rows=1" }
+gradients_bf16_e5m2_own = { case = "grouped_quantize of=swiglu_backward probs=1 dprobs=1 dtype=bf16 format=e5m2 copies=both own_rows=1" }
+gradients_bf16_e4m3_own_i64 = { case = "grouped_quantize of=swiglu_backward probs=1 dprobs=1 dtype=bf16 format=e4m3fn copies=both own_rows=1 offsets=i64" }
+gradients_f16_e4m3_own_halves = { case = "grouped_quantize of=swiglu_backward probs=1 dprobs=1 dtype=f16 format=e4m3fn copies=both own_rows=1 cols=192" }
+gradients_f32_e4m3_own = { case = "grouped_quantize of=swiglu_backward probs=1 dprobs=1 dtype=f32 format=e4m3fn copies=both own_rows=1" }
 gradient_bf16_e4m3_own_i64 = { case = "grouped_quantize of=swiglu_backward probs=1 dtype=bf16 format=e4m3fn copies=both own_rows=1 offsets=i64" }
 gradient_f16_e4m3_both = { case = "grouped_quantize of=swiglu_backward dtype=f16 format=e4m3fn copies=both" }
 gradient_f32_e4m3_own = { case = "grouped_quantize of=swiglu_backward probs=1 dtype=f32 format=e4m3fn copies=both own_rows=1" }
@@ -136,6 +143,10 @@ when = "amax"
 name = "largest"
 bytes = "4 * group_scales"
 zero = true
+# Of the gradient of each row's factor, one of each tile of the first half of y.
+[[workspace]]
+name = "parts"
+bytes = "4 * dprobs * rows * ceil_div(half, 128)"
 [[struct]]
 name = "parameters"
 members = [
@@ -143,6 +154,7 @@ members = [
   { operand = "probs", when = "probs" }, { operand = "offsets" }, { operand = "padded" },
   { u32 = "rows" }, { u32 = "groups" }, { i64 = "align" }, { i64 = "half" },
   { u32 = "x_align >= 16 && half * x_bytes % 16 == 0" }, { u32 = "dy_align >= 16", when = "of == 2" }, { workspace = "largest" },
+  { workspace = "parts" }, { operand = "dprobs", when = "dprobs" },
   { operand = "q", when = "plain" }, { operand = "scale", when = "plain" },
   { operand = "q_t", when = "transposed" }, { operand = "scale_t", when = "transposed" }, { operand = "random", when = "rounding" },
   { i64 = "q_stride0", when = "plain" }, { i64 = "scale_stride0", when = "plain && scaling > 1" },
@@ -169,6 +181,12 @@ grid = ["max(min(ceil_div(capacity, 128) * tile_cols, slots > 0 && max_shared >=
 block = [256]
 shared = "max_shared >= 115712 ? slots : 0"
 args = [{ struct = "parameters" }]
+[[kernel]]
+symbol = "ridge_grouped_quantize_dprobs"
+grid = ["ceil_div(rows, 256)"]
+block = [256]
+when = "dprobs"
+args = [{ struct = "parameters" }]
 */
 // clang-format on
 
@@ -184,7 +202,7 @@ enum class Of { kRows, kSwiglu, kSwigluBackward };  // GroupedQuantizeOf
 struct Source {
   static constexpr Element kType = Element::RIDGE_TYPE_X, kInput = kType;
   static constexpr Of kOf = Of::RIDGE_OF;
-  static constexpr bool kProbs = RIDGE_PROBS != 0, kReadBefore = false;
+  static constexpr bool kProbs = RIDGE_PROBS != 0, kDprobs = RIDGE_DPROBS != 0, kReadBefore = false;
   static constexpr bool kTwins = RIDGE_TWINS != 0 && kMuchShared;
   static constexpr bool kGradients = kOf == Of::kSwigluBackward, kHalves = kGradients && !kTwins;
   static constexpr u32 kInputs = kOf == Of::kRows ? 1 : kGradients ? 3 : 2;
@@ -192,6 +210,7 @@ struct Source {
   static constexpr bool kAhead = kTwins || (kMuchShared && kOf == Of::kSwiglu && kType != Element::kF32);
   // Rows whose inputs are in registers at a time.
   static constexpr u32 kBatch = kType == Element::kF32 ? 1 : kHalves ? 2 : 4;
+  static constexpr i64 kTileColumns = 128;
   using Pack = Packed<kType>;
   using Row = Pack::Row;
 
@@ -201,6 +220,8 @@ struct Source {
   i64 half;                 // columns of each of the halves of x
   u32 aligned, aligned_dy;  // rows, and halves of them, start on 16 bytes
   u32* largest;             // magnitudes of columns of each group, [groups, columns]
+  float* parts;             // of the gradients of factors, [tiles across a half, rows of x]
+  float* dprobs;
 
   __device__ __forceinline__ StoredMatrix input(u32 which) const {
     if (which == 2) return dy;
@@ -243,18 +264,35 @@ struct Source {
       if constexpr (kType == Element::kF16) to[w] = pack_f16(y[2 * w], y[2 * w + 1]);
     }
   }
-  // Both gradients of an element.
+  // Both gradients of an element, and its term in that of its row's factor.
   struct Gradients {
-    float of_gate, of_up;
+    float of_gate, of_up, of_factor;
   };
   __device__ __forceinline__ static Gradients gradients_of(float gate, float up, float dy, float factor) {
     const Value f = value_of<Function::kSilu>(gate, Limits{});
     const float scaled = kProbs ? dy * factor : dy;
-    return {scaled * up * f.slope, scaled * f.f};
+    return {scaled * up * f.slope, scaled * f.f, dy * f.f * up};
+  }
+  // Writes what the tile has of the gradients of its rows' factors, from the sums of a thread's eight columns; by whole
+  // warps, half of one for eight rows.
+  __device__ __forceinline__ void write_parts(const EightRows& at, i64 col, float (&sums)[kSide]) const {
+#pragma unroll
+    for (u32 reach = kSide / 2; reach > 0; reach /= 2) {  // the lane keeps half of its rows, and gives the others away
+      const bool upper = (threadIdx.x & reach) != 0;
+#pragma unroll
+      for (u32 i = 0; i < reach; ++i) {
+        const float kept = upper ? sums[i + reach] : sums[i], given = upper ? sums[i] : sums[i + reach];
+        sums[i] = kept + __shfl_xor_sync(~0u, given, reach);
+      }
+    }
+    const float sum = sums[0] + __shfl_xor_sync(~0u, sums[0], kSide);
+    const u32 lane = threadIdx.x % (2 * kSide), row = at.first + lane;
+    const i64 tile = col / kTileColumns;
+    if (lane < kSide && row < at.end && tile * kTileColumns < half) parts[tile * groups.rows + row] = sum;
   }
   // Of rows of gate, up and dy; where a row is none they are zeros, and 0 is made of them.
   __device__ __forceinline__ static void make_row(const Row& gate, const Row& up, const Row& dy, float factor,
-                                                  const Under& under, Row& to) {
+                                                  const Under& under, Row& to, float& of_factor) {
     float y[kSide];
 #pragma unroll
     for (u32 j = 0; j < kSide; ++j) {
@@ -262,6 +300,7 @@ struct Source {
       if constexpr (kHalves) {
         const Gradients both = gradients_of(a, b, element_of<kType>(dy, j), factor);
         y[j] = j >= under.turn ? both.of_up : both.of_gate;
+        if constexpr (kDprobs) of_factor += j >= under.turn ? 0.0f : both.of_factor;
       } else {
         y[j] = value_of<Function::kSilu>(a, Limits{}).f * b;
         if constexpr (kProbs) y[j] *= factor;
@@ -270,26 +309,29 @@ struct Source {
     store(y, to);
   }
   __device__ __forceinline__ static void make_twin_rows(const Row& gate, const Row& up, const Row& dy, float factor,
-                                                        Row& of_gate, Row& of_up) {
+                                                        Row& of_gate, Row& of_up, float& of_factor) {
     float a[kSide], b[kSide];
 #pragma unroll
     for (u32 j = 0; j < kSide; ++j) {
       const Gradients both =
           gradients_of(element_of<kType>(gate, j), element_of<kType>(up, j), element_of<kType>(dy, j), factor);
       a[j] = both.of_gate, b[j] = both.of_up;
+      if constexpr (kDprobs) of_factor += both.of_factor;
     }
     store(a, of_gate), store(b, of_up);
   }
   template <class Read, class Keep>
-  __device__ __forceinline__ void make_twins(const EightRows& at, const Read& read, const Keep& keep,
+  __device__ __forceinline__ void make_twins(const EightRows& at, i64 col, const Read& read, const Keep& keep,
                                              Pack::Square& to) const {
+    float of_factors[kSide] = {};
 #pragma unroll
     for (u32 i = 0; i < kSide; ++i) {
       Row gate, up, dy, of_up;
       read(0, i, gate), read(1, i, up), read(2, i, dy);
-      make_twin_rows(gate, up, dy, factor_of(at, i), to[i], of_up);
+      make_twin_rows(gate, up, dy, factor_of(at, i), to[i], of_up, of_factors[i]);
       keep(i, of_up);
     }
+    if constexpr (kDprobs) write_parts(at, col, of_factors);
   }
   template <class Read>
   __device__ __forceinline__ void make(const EightRows& at, i64 col, const Read& read, Pack::Square& to) const {
@@ -299,6 +341,7 @@ struct Source {
       return;
     }
     const Under under = kHalves ? under_halves(col, half) : Under{col, kSide};
+    float of_factors[kSide] = {};
 #pragma unroll
     for (u32 first = 0; first < kSide; first += kBatch) {
       Row a[kBatch], b[kBatch], c[kHalves ? kBatch : 1];
@@ -309,9 +352,10 @@ struct Source {
       }
 #pragma unroll
       for (u32 i = 0; i < kBatch; ++i) {
-        make_row(a[i], b[i], c[kHalves ? i : 0], factor_of(at, first + i), under, to[first + i]);
+        make_row(a[i], b[i], c[kHalves ? i : 0], factor_of(at, first + i), under, to[first + i], of_factors[first + i]);
       }
     }
+    if constexpr (kDprobs) write_parts(at, col, of_factors);
   }
 #if RIDGE_OWN_ROWS
   // A tile is of one group, of which `before` of its rows lie in front of these; or of none.
@@ -355,6 +399,20 @@ __device__ __forceinline__ void grouped_quantize(const GroupedQuantizeParameters
   if constexpr (RIDGE_OWN_ROWS != 0) write_rest(p);
 }
 
+// Adds up the parts of the gradient of a row's factor; one thread has a row.
+__device__ __forceinline__ void write_dprobs(const Source& source) {
+  const u32 rows = source.groups.rows, row = blockIdx.x * kThreads + threadIdx.x;
+  const auto inside = source.groups.rows_of_all();
+  if (row >= rows) return;
+  float sum = 0;
+  if (row >= inside.first && row < inside.end) {
+    const i64 tiles = (source.half + kTile - 1) / kTile;
+#pragma unroll 8
+    for (i64 tile = 0; tile < tiles; ++tile) sum += source.parts[tile * rows + row];
+  }
+  source.dprobs[row] = sum;
+}
+
 }  // namespace ridge::cuda
 
 extern "C" __global__ void __launch_bounds__(256, ridge::cuda::kBlocksOfSource)
@@ -371,3 +429,10 @@ extern "C" __global__ void __launch_bounds__(256)
     ridge_grouped_quantize_scales(const ridge::cuda::GroupedQuantizeParameters p) {
   ridge::cuda::make_scales(p.tile, p.source);
 }
+
+#if RIDGE_DPROBS
+extern "C" __global__ void __launch_bounds__(256)
+    ridge_grouped_quantize_dprobs(const ridge::cuda::GroupedQuantizeParameters p) {
+  ridge::cuda::write_dprobs(p.source);
+}
+#endif

@@ -13,7 +13,20 @@
 namespace ridge::ops::grouped_quantize {
 
 // Positions in Problem::values and in the operator's parameter list; those of coding follow.
-enum Param : std::size_t { kRows, kCols, kGroups, kAlign, kDtype, kOffsets, kLoad, kOf, kProbs, kOwnRows, kParamCount };
+enum Param : std::size_t {
+  kRows,
+  kCols,
+  kGroups,
+  kAlign,
+  kDtype,
+  kOffsets,
+  kLoad,
+  kOf,
+  kProbs,
+  kOwnRows,
+  kDprobs,
+  kParamCount
+};
 enum Operand : std::size_t { kX, kOffsetsOperand };
 
 inline constexpr DType kDtypes[] = {DType::kF32, DType::kBf16, DType::kF16};  // by the value of `dtype`
@@ -22,7 +35,7 @@ struct Shape {
   std::int64_t rows = 0, cols = 0, groups = 1, align = 128, capacity = 0;
   DType dtype = DType::kBf16, offsets = DType::kI32;
   GroupedQuantizeOf of = GroupedQuantizeOf::kRows;
-  bool probs = false, own_rows = false;
+  bool probs = false, own_rows = false, dprobs = false;
 
   [[nodiscard]] std::int64_t columns_of_x() const { return of == GroupedQuantizeOf::kSwiglu ? 2 * cols : cols; }
 };

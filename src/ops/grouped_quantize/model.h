@@ -8,6 +8,7 @@
 // clang-format off
 #include "ops/gating/definition.cuh"
 #include "ops/grouped_quantize/row_model.cuh"
+#include "ops/grouped_quantize/factor_model.cuh"
 // clang-format on
 
 namespace ridge::ops::grouped_quantize {
@@ -24,5 +25,14 @@ inline rows::Model<RowModel> model_of(const Problem& problem, bool own_rows) {
 // Of y, and of m where its rows lie.
 inline rows::Model<RowModel> padded_model(const Problem& problem, const Arguments&) { return model_of(problem, false); }
 inline rows::Model<RowModel> own_model(const Problem& problem, const Arguments&) { return model_of(problem, true); }
+
+// Of dprobs, along the rows of dy.
+inline rows::Model<FactorModel> factor_model(const Problem& problem, const Arguments&) {
+  rows::Places place(problem, rows::kApart);
+  rows::Model<RowModel> made = model_of(problem, true);
+  place.reads = std::move(made.reads);
+  place("dy", rows::kRow);
+  return rows::model(std::move(place.reads), FactorModel{made.definition, place.output("dprobs", rows::kScalar)});
+}
 
 }  // namespace ridge::ops::grouped_quantize

@@ -49,6 +49,15 @@ Status check_own_rows(bool both, Granularity granularity, std::int64_t align) {
                    "use kVector or kMx, whose scales of q are of a part of one row");
 }
 
+// That there is a gradient of factors.
+Status check_dprobs(std::string_view where, GroupedQuantizeOf of, bool probs) {
+  if (of != GroupedQuantizeOf::kSwigluBackward) {
+    return with_hint(invalid("{}: dprobs is wanted, and of is not swiglu_backward", where), "leave dprobs out");
+  }
+  if (probs) return ok_status();
+  return with_hint(invalid("{}: dprobs is wanted and there are no probs", where), "give probs, or leave dprobs out");
+}
+
 // What it is made of.
 Status check_source(const Args& args) {
   const bool backward = args.of == GroupedQuantizeOf::kSwigluBackward;
@@ -62,6 +71,10 @@ Status check_source(const Args& args) {
   }
   if (!backward && args.dy.rank != 0) {
     return with_hint(invalid("{}: dy, and of is not kSwigluBackward", kOp), "leave dy out");
+  }
+  if (args.dprobs.rank != 0) {
+    RIDGE_CHECK_OK(check_dprobs(kOp, args.of, args.probs.rank != 0));
+    RIDGE_CHECK_OK(check_per_row(kOp, "dprobs", args.dprobs, DType::kF32, rows));
   }
   if (args.probs.rank != 0) RIDGE_CHECK_OK(check_per_row(kOp, "probs", args.probs, DType::kF32, rows));
   if (!backward) return ok_status();
@@ -97,7 +110,7 @@ Status check_args(const Args& args) {
 Shape sizes_of(const Args& args) {
   const bool halved = args.of == GroupedQuantizeOf::kSwiglu;
   Shape s{args.x.shape[0], halved ? args.x.shape[1] / 2 : args.x.shape[1], args.offsets.shape[0] - 1, args.align};
-  s.of = args.of, s.probs = args.probs.rank != 0, s.own_rows = args.own_rows;
+  s.of = args.of, s.probs = args.probs.rank != 0, s.own_rows = args.own_rows, s.dprobs = args.dprobs.rank != 0;
   s.capacity = grouped_quantize_capacity(s.rows, s.groups, s.align);
   s.dtype = args.x.dtype, s.offsets = args.offsets.dtype;
   return s;
@@ -127,6 +140,7 @@ Result<Problem> bind(const record::Case& requested) {
   if (s.of == GroupedQuantizeOf::kRows && s.probs) {
     return with_hint(invalid("{}: probs of rows that are coded as they are", text), "use of=swiglu, or probs=0");
   }
+  if (s.dprobs) RIDGE_CHECK_OK(check_dprobs(text, s.of, s.probs));
   RIDGE_CHECK_OK(check_capacity(s));
   RIDGE_CHECK_OK(check_addressable(text, "x", rows, s.columns_of_x()));
   RIDGE_CHECK_OK(check_addressable(text, "y", s.capacity, s.cols));
@@ -135,7 +149,9 @@ Result<Problem> bind(const record::Case& requested) {
   problem.operands = {{"x", s.dtype, {rows, s.columns_of_x()}, false, false}, std::move(offsets)};
   if (backward) problem.operands.push_back({"dy", s.dtype, {rows, s.cols / 2}, false, false});
   if (s.probs) problem.operands.push_back({"probs", DType::kF32, {rows}, false, false});
-  RIDGE_CHECK_OK(coding::add_operands(problem, c, {{"padded", s.offsets, {groups + 1}, true, false}}));
+  std::vector<OperandSpec> outputs = {{"padded", s.offsets, {groups + 1}, true, false}};
+  if (s.dprobs) outputs.push_back({"dprobs", DType::kF32, {rows}, true, false});
+  RIDGE_CHECK_OK(coding::add_operands(problem, c, std::move(outputs)));
   return problem;
 }
 
@@ -152,7 +168,8 @@ Shape shape_of(const Problem& problem) {
                kOffsetTypes[v[kOffsets]],
                static_cast<GroupedQuantizeOf>(v[kOf]),
                v[kProbs] == 1,
-               v[kOwnRows] == 1};
+               v[kOwnRows] == 1,
+               v[kDprobs] == 1};
 }
 
 coding::Coding coding_of(const Problem& problem) {
@@ -183,11 +200,12 @@ Result<Call> make_call(const Args& args) {
   const Shape s = sizes_of(args);
   RIDGE_CHECK_OK(check_capacity(s));
   const NamedView x{"x", &args.x}, offsets{"offsets", &args.offsets}, dy{"dy", &args.dy}, probs{"probs", &args.probs},
-      padded{"padded", &args.padded};
+      padded{"padded", &args.padded}, dprobs{"dprobs", &args.dprobs};
   RIDGE_CHECK_OK(check_apart(kOp, padded, {x, offsets, dy, probs}));
+  RIDGE_CHECK_OK(check_apart(kOp, dprobs, {x, offsets, dy, probs, padded}));
   TensorView y = args.x;
   y.shape[0] = s.capacity, y.shape[1] = s.cols;
-  const NamedView others[] = {x, offsets, dy, probs, padded};
+  const NamedView others[] = {x, offsets, dy, probs, padded, dprobs};
   coding::Views views = coding::views_of(args);
   views.segments = s.groups;
   if (s.own_rows) views.plain_rows = s.rows;
@@ -203,10 +221,11 @@ Result<Call> make_call(const Args& args) {
   call.values[kOf] = static_cast<std::int64_t>(s.of);
   call.values[kProbs] = s.probs ? 1 : 0;
   call.values[kOwnRows] = s.own_rows ? 1 : 0;
+  call.values[kDprobs] = s.dprobs ? 1 : 0;
   for (const TensorView* view : {&args.x, &args.offsets, &args.dy, &args.probs}) {
     if (view->rank != 0) call.operands.push_back(*view);
   }
-  coding::add_to(call, views, {args.padded});
+  coding::add_to(call, views, {args.padded, args.dprobs});
   return call;
 }
 
@@ -220,7 +239,8 @@ std::vector<record::ParamInfo> params() {
                                         load_param(),
                                         {"of", "rows", "what is coded", {"rows", "swiglu", "swiglu_backward"}},
                                         record::flag_param("probs", "1: times a factor of each row"),
-                                        record::flag_param("own_rows", "1: q lies as the rows of x, not padded")};
+                                        record::flag_param("own_rows", "1: q lies as the rows of x, not padded"),
+                                        record::flag_param("dprobs", "1: the gradient of probs, too")};
   coding::add_params(all, "1x128");
   return all;
 }

@@ -72,6 +72,13 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
   std::vector<std::int64_t> ends(padded.offsets.value.begin() + 1, padded.offsets.value.end());
   ends.back() = s.capacity;  // zeros behind all groups change no scale
   std::vector<ReferenceOutput> outputs = {std::move(padded.offsets)};
+  if (s.dprobs) {
+    RIDGE_TRY(factors, rows::reference<factor_model>(problem, arguments));
+    for (std::vector<double>* each : {&factors[1].value, &factors[1].allowed, &factors[1].ideal_square}) {
+      each->resize(static_cast<std::size_t>(s.rows));  // of no columns there are no rows to a row model
+    }
+    outputs.push_back(std::move(factors[1]));
+  }
   const auto append = [&](const coding::Coding& coding, std::span<const rows::Number> matrix) -> Status {
     RIDGE_TRY(coded, coding::reference_of(problem, arguments.operands, coding, matrix, ends));
     for (ReferenceOutput& each : coded) outputs.push_back(std::move(each));

@@ -62,6 +62,22 @@ struct RowModel {
     return rounded(column < half ? scaled * silu.slope(a) * b : scaled * silu.value(a));
   }
 
+  // Element `column` of a row of dy in the gradient of the row's factor; `row` is read along dy.
+  template <class T, class Row>
+  RIDGE_ROWS T factor_term(const Row& row, rows::i64 column) const {
+    const activation::Definition silu{activation::Definition::kSilu, 0, 0};
+    const rows::i64 half = cols / 2, first = row.index() * cols + column;
+    return T(row(dy, column)) * silu.value(T(row(x, first))) * T(row(x, first + half));
+  }
+  // The row where it is of a group; -1: it is of none.
+  template <class Row>
+  RIDGE_ROWS rows::i64 own_row(const Row& row) const {
+    GroupStep group = GroupStep::before(offset(row, 0), length);
+    if (row.index() < group.begin) return -1;
+    for (rows::i64 g = 0; g < count; ++g) group.next(offset(row, g + 1), length, align);
+    return row.index() < group.end ? row.index() : -1;
+  }
+
  private:
   // The row of x; -1: none.
   template <class Row>
@@ -70,13 +86,6 @@ struct RowModel {
     if (find(row, group) == count) return -1;
     const rows::i64 from = group.begin + row.index() - group.first;
     return from < group.end ? from : -1;
-  }
-  template <class Row>
-  RIDGE_ROWS rows::i64 own_row(const Row& row) const {
-    GroupStep group = GroupStep::before(offset(row, 0), length);
-    if (row.index() < group.begin) return -1;
-    for (rows::i64 g = 0; g < count; ++g) group.next(offset(row, g + 1), length, align);
-    return row.index() < group.end ? row.index() : -1;
   }
 
   RIDGE_ROWS double rounded(double y) const { return kept.is_f32 != 0 ? y : kept.round(y); }

@@ -30,7 +30,7 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  return rows::device_check<row_model>("ops/layernorm/row_model.cuh", "layernorm::RowModel");
+  return rows::device_check<row_model>({"ops/layernorm/row_model.cuh"}, "layernorm::RowModel");
 }
 
 }  // namespace ridge::ops::layernorm

@@ -25,7 +25,7 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  return rows::device_check<row_model>("ops/rescale/row_model.cuh", "rescale::RowModel");
+  return rows::device_check<row_model>({"ops/rescale/row_model.cuh"}, "rescale::RowModel");
 }
 
 }  // namespace ridge::ops::rescale

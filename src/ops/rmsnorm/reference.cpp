@@ -28,7 +28,7 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  return rows::device_check<row_model>("ops/rmsnorm/row_model.cuh", "rmsnorm::RowModel");
+  return rows::device_check<row_model>({"ops/rmsnorm/row_model.cuh"}, "rmsnorm::RowModel");
 }
 
 }  // namespace ridge::ops::rmsnorm

@@ -26,7 +26,7 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  return rows::device_check<row_model>("ops/softmax/row_model.cuh", "softmax::RowModel");
+  return rows::device_check<row_model>({"ops/softmax/row_model.cuh"}, "softmax::RowModel");
 }
 
 }  // namespace ridge::ops::softmax

@@ -40,7 +40,7 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  return rows::device_check<row_model>("scale/row_model.cuh", "scale::RowModel");
+  return rows::device_check<row_model>({"scale/row_model.cuh"}, "scale::RowModel");
 }
 
 }  // namespace ridge::ops::scale

@@ -30,8 +30,8 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  return rows::device_check<row_model>("ops/activation/backward/row_model.cuh", "activation_backward::RowModel",
-                                       "ops/gating/definition.cuh");
+  return rows::device_check<row_model>({"ops/gating/definition.cuh", "ops/activation/backward/row_model.cuh"},
+                                       "activation_backward::RowModel");
 }
 
 }  // namespace ridge::ops::activation_backward

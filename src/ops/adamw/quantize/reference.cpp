@@ -81,7 +81,7 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 std::shared_ptr<const DeviceCheck> device_check() {
   return coding::device_check<model_of_weights, coding_of>(
       {"ops/adamw/quantize/row_model.cuh"}, "adamw_quantize::RowModel",
-      rows::device_check<model_of_step>("ops/adamw/row_model.cuh", "adamw::RowModel"),
+      rows::device_check<model_of_step>({"ops/adamw/row_model.cuh"}, "adamw::RowModel"),
       {"param", "exp_avg", "exp_avg_sq", "master"});
 }
 

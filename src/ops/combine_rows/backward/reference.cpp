@@ -29,8 +29,9 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  auto check = std::make_shared<DeviceCheck>(*rows::device_check<row_model>(
-      "ops/combine_rows/backward/row_model.cuh", "combine_rows_backward::RowModel", "ops/combine_rows/row_model.cuh"));
+  auto check = std::make_shared<DeviceCheck>(
+      *rows::device_check<row_model>({"ops/combine_rows/row_model.cuh", "ops/combine_rows/backward/row_model.cuh"},
+                                     "combine_rows_backward::RowModel"));
   check->refuses = combine_rows::too_large_to_check;
   return check;
 }

@@ -33,8 +33,8 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  return rows::device_check<row_model>("ops/cross_entropy/backward/row_model.cuh", "cross_entropy_backward::RowModel",
-                                       "ops/cross_entropy/row_model.cuh");
+  return rows::device_check<row_model>({"ops/cross_entropy/row_model.cuh", "ops/cross_entropy/backward/row_model.cuh"},
+                                       "cross_entropy_backward::RowModel");
 }
 
 }  // namespace ridge::ops::cross_entropy_backward

@@ -28,7 +28,7 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  return rows::device_check<row_model>("ops/layernorm/backward/row_model.cuh", "layernorm_backward::RowModel");
+  return rows::device_check<row_model>({"ops/layernorm/backward/row_model.cuh"}, "layernorm_backward::RowModel");
 }
 
 }  // namespace ridge::ops::layernorm_backward

@@ -49,7 +49,7 @@ Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arg
 std::shared_ptr<const DeviceCheck> device_check() {
   return coding::device_check<model_of_products, coding_of>(
       {"ops/rmsnorm/quantize/row_model.cuh"}, "rmsnorm_quantize::RowModel",
-      rows::device_check<model_of_statistics>("ops/rmsnorm/row_model.cuh", "rmsnorm::RowModel"), {"sum", "rstd"});
+      rows::device_check<model_of_statistics>({"ops/rmsnorm/row_model.cuh"}, "rmsnorm::RowModel"), {"sum", "rstd"});
 }
 
 }  // namespace ridge::ops::rmsnorm_quantize

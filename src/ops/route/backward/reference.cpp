@@ -31,8 +31,8 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  return rows::device_check<row_model>("ops/route/backward/row_model.cuh", "route_backward::RowModel",
-                                       "ops/route/power.cuh");
+  return rows::device_check<row_model>({"ops/route/power.cuh", "ops/route/backward/row_model.cuh"},
+                                       "route_backward::RowModel");
 }
 
 }  // namespace ridge::ops::route_backward

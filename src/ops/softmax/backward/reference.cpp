@@ -29,8 +29,8 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  return rows::device_check<row_model>("ops/softmax/backward/row_model.cuh", "softmax_backward::RowModel",
-                                       "ops/softmax/row_model.cuh");
+  return rows::device_check<row_model>({"ops/softmax/row_model.cuh", "ops/softmax/backward/row_model.cuh"},
+                                       "softmax_backward::RowModel");
 }
 
 }  // namespace ridge::ops::softmax_backward

@@ -28,7 +28,7 @@ Result<SpotCheck> spot_check(const Problem& problem, const Arguments& arguments,
 }
 
 std::shared_ptr<const DeviceCheck> device_check() {
-  return rows::device_check<row_model>("scale/backward/row_model.cuh", "scale_backward::RowModel");
+  return rows::device_check<row_model>({"scale/backward/row_model.cuh"}, "scale_backward::RowModel");
 }
 
 }  // namespace ridge::ops::scale_backward

@@ -1,0 +1,98 @@
+"""Both layers of gated experts in 8-bit floats as one function, which stores neither what SwiGLU makes nor its gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ._recipe import RecipeLike
+from .grouped import _both, _both_gradients, _in_fours, _product, _sums, _weight_codes, _weight_parts, configs_of, fp8_grouped_linear, specs_of_each
+from .ops import autocast, swiglu
+from .products import Codes, Spec
+
+
+class _GatedExperts(torch.autograd.Function):
+    """Saved are gate and up of every row, and codes: of the transposes of x and of their SwiGLU, and of the weights as the gradients read them."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        gate_up: torch.Tensor,
+        down: torch.Tensor,
+        offsets: torch.Tensor,
+        factors: torch.Tensor | None,
+        specs: tuple[Spec, Spec, Spec],
+        main_grads: tuple[torch.Tensor | None, torch.Tensor | None],
+        *parts: torch.Tensor | None,
+    ) -> torch.Tensor:
+        of_rows, of_weights, _ = specs
+        of_gate_up, of_down = (parts[0], parts[1], parts[2], parts[3]), (parts[4], parts[5], parts[6], parts[7])
+        first, first_back = _weight_codes(gate_up, of_gate_up, of_weights, of_weights if ctx.needs_input_grad[0] else None)
+        second, second_back = _weight_codes(down, of_down, of_weights, of_weights)
+        assert first is not None and second is not None and second_back is not None
+        rows = _both(x, offsets, of_rows)
+        both: torch.Tensor = _product(rows.rows.q, first.q, rows.rows.scale, first.scale, offsets, x.dtype)
+        h = _both(both, offsets, of_rows, "swiglu", factors)
+        y: torch.Tensor = _product(h.rows.q, second.q, h.rows.scale, second.scale, offsets, x.dtype)
+        ctx.call = specs, x.dtype, (gate_up.dtype, down.dtype), main_grads
+        ctx.save_for_backward(offsets, factors, both, h.padded, *rows.columns, *h.columns, *second_back, *(first_back or (None, None)))
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        (of_rows, _, of_gradients), dtype, weight_dtypes, main_grads = ctx.call
+        offsets, factors, both, padded, *codes = ctx.saved_tensors
+        x, h, second, first = (Codes(*codes[at : at + 2]) for at in range(0, 8, 2))
+        need_x, need_gate_up, need_down, _, need_factors, *_ = ctx.needs_input_grad
+        dx = dgate_up = ddown = None
+        dy = _both(grad.to(dtype).contiguous(), offsets, of_gradients)
+        dh: torch.Tensor = _product(dy.rows.q, second.q, dy.rows.scale, second.scale, offsets, dtype)
+        if need_down:
+            ddown = _sums(dy.columns, h, padded, of_rows, weight_dtypes[1], main_grads[1])
+        del dy
+        dboth, dfactors = _both_gradients(both, dh, offsets, of_gradients, factors, need_factors)
+        if need_x:
+            dx = _product(dboth.rows.q, first.q, dboth.rows.scale, first.scale, offsets, dtype)
+        if need_gate_up:
+            dgate_up = _sums(dboth.columns, x, padded, of_rows, weight_dtypes[0], main_grads[0])
+        return dx, dgate_up, ddown, None, dfactors if need_factors else None, *[None] * (len(ctx.needs_input_grad) - 5)
+
+
+def fp8_gated_experts(
+    x: torch.Tensor,
+    gate_up: torch.Tensor,
+    down: torch.Tensor,
+    offsets: torch.Tensor,
+    recipe: RecipeLike = "blockwise",
+    *,
+    factors: torch.Tensor | None = None,
+    main_grads: tuple[torch.Tensor | None, torch.Tensor | None] = (None, None),
+) -> torch.Tensor:
+    """y[r] = down[g] (f[r] silu(gate[g] x[r]) * up[g] x[r]) for the rows r of each expert g, in 8-bit floats: both layers of gated experts.
+
+    The bits of ``fp8_grouped_linear(fp8_grouped_linear(x, gate_up, offsets), down, offsets, factors=f)`` and of its gradients, but for the order of the
+    sums of the gradient of factors: SwiGLU and its gradients are coded as they are made, and not stored.
+
+    x           [rows, in], float32, bfloat16 or float16, sorted by expert
+    gate_up     [experts, 2 inner, in]: rows of gate, and behind them of up; or a QuantizedTensor of it, as ``fp8_grouped_linear`` takes it
+    down        [experts, out, inner], the same
+    offsets     [experts + 1], int32 or int64: rows offsets[g] to offsets[g + 1] are those of expert g; the others are 0, and so is their gradient
+    recipe      of both layers; operands have the same codes in both of their products, by 1x128 and to nearest: "blockwise"
+    factors     [rows], float32: f; None: 1
+    main_grads  of gate_up and of down: their gradients are added there, and none is returned
+    """
+    x, gate_up, down = autocast(x), autocast(gate_up), autocast(down)
+    configs = configs_of(recipe)
+    specs = specs_of_each(configs)
+    if specs is None:
+        raise ValueError(f"fp8_gated_experts: {recipe!r} codes an operand in more than one way; use 'blockwise', or fp8_grouped_linear of each layer")
+    if not torch.is_grad_enabled():  # no codes for gradients
+        h = swiglu(fp8_grouped_linear(x, gate_up, offsets, recipe), probs=factors)
+        return fp8_grouped_linear(h, down, offsets, recipe)
+    count = x.shape[0]
+    x, factors = _in_fours(x, factors)
+    parts = (*_weight_parts(gate_up, configs), *_weight_parts(down, configs))
+    made: torch.Tensor = _GatedExperts.apply(x, gate_up, down, offsets, factors, specs, main_grads, *parts)  # type: ignore[no-untyped-call]
+    return made if made.shape[0] == count else made[:count]

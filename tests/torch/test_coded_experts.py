@@ -1,0 +1,165 @@
+"""fp8_gated_experts: both layers of experts in 8-bit floats against fp8_grouped_linear of each, bit for bit, and what it stores."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import ridgeline.torch as rt
+
+BLOCKS = rt.QuantConfig(granularity="blockwise")
+OFFSETS = [4, 40, 40, 41, 200, 304]  # rows before and behind, a group without rows, one of a single row
+ROWS, GROUPS, IN, INNER, OUT = 320, 5, 144, 128, 160
+
+
+class Inputs:
+    def __init__(self, device, dtype=torch.bfloat16, rows=ROWS, factors=True):
+        def leaf(*shape):
+            return torch.randn(*shape, device=device).to(dtype).requires_grad_()
+
+        self.x, self.gate_up, self.down = leaf(rows, IN), leaf(GROUPS, 2 * INNER, IN), leaf(GROUPS, OUT, INNER)
+        self.factors = torch.rand(rows, device=device, requires_grad=True) if factors else None
+        self.offsets = torch.tensor([min(at, rows) for at in OFFSETS], dtype=torch.int32, device=device)
+        self.dy = torch.randn(rows, OUT, device=device).to(dtype)
+
+    def leaves(self):
+        return [each for each in (self.x, self.gate_up, self.down, self.factors) if each is not None]
+
+    def together(self, recipe="blockwise", **more):
+        return rt.fp8_gated_experts(self.x, self.gate_up, self.down, self.offsets, recipe, factors=self.factors, **more)
+
+    def apart(self, recipe="blockwise", **more):
+        grads = more.get("main_grads", (None, None))
+        both = rt.fp8_grouped_linear(self.x, self.gate_up, self.offsets, recipe, main_grad=grads[0])
+        return rt.fp8_grouped_linear(rt.swiglu(both, probs=self.factors), self.down, self.offsets, recipe, main_grad=grads[1])
+
+
+def expect_same(found, right, device):
+    for at, (mine, other) in enumerate(zip(found, right)):
+        if mine.dim() == 1 and device.type == "cuda":  # the gradient of factors is added up in another order
+            torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-2)
+        else:
+            assert torch.equal(mine, other), at
+
+
+@pytest.mark.parametrize("recipe", ["blockwise", rt.QuantConfig("hybrid", "blockwise"), rt.QuantConfig("e5m2", "blockwise", torch.float8_e8m0fnu)], ids=str)
+@pytest.mark.parametrize("factors", [True, False])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_it_is_both_layers_bit_for_bit(device, dtype, factors, recipe):
+    inputs = Inputs(device, dtype, factors=factors)
+    found, right = inputs.together(recipe), inputs.apart(recipe)
+    expect_same((found, *torch.autograd.grad(found, inputs.leaves(), inputs.dy)), (right, *torch.autograd.grad(right, inputs.leaves(), inputs.dy)), device)
+    with torch.no_grad():
+        assert torch.equal(inputs.together(recipe), found)
+
+
+@pytest.mark.parametrize("rows", [0, 3, 303])
+def test_rows_of_any_number(device, rows):
+    inputs = Inputs(device, rows=rows)
+    found, right = inputs.together(), inputs.apart()
+    expect_same((found, *torch.autograd.grad(found, inputs.leaves(), inputs.dy)), (right, *torch.autograd.grad(right, inputs.leaves(), inputs.dy)), device)
+
+
+@pytest.mark.parametrize("asked", [(0,), (1,), (2,), (3,), (1, 2)], ids=str)
+def test_gradients_that_are_asked_for_alone(device, asked):
+    inputs = Inputs(device)
+    for at, leaf in enumerate(inputs.leaves()):
+        leaf.requires_grad_(at in asked)
+    wanted = [leaf for leaf in inputs.leaves() if leaf.requires_grad]
+    found, right = inputs.together(), inputs.apart()
+    expect_same(torch.autograd.grad(found, wanted, inputs.dy), torch.autograd.grad(right, wanted, inputs.dy), device)
+
+
+def test_gradients_are_added_and_codes_may_be_made_before(device):
+    inputs = Inputs(device)
+    grads = [(torch.ones(inputs.gate_up.shape, device=device), torch.ones(inputs.down.shape, device=device)) for _ in range(2)]
+    inputs.together(main_grads=grads[0]).backward(inputs.dy)
+    assert inputs.gate_up.grad is None and inputs.down.grad is None
+    mine, inputs.x.grad = inputs.x.grad, None
+    inputs.apart(main_grads=grads[1]).backward(inputs.dy)
+    expect_same((mine, *grads[0]), (inputs.x.grad, *grads[1]), device)
+    made = inputs.together()
+    coded = (rt.quantize(weight, BLOCKS, weight=True, transpose=True) for weight in (inputs.gate_up, inputs.down))
+    again = rt.fp8_gated_experts(inputs.x, *coded, inputs.offsets, factors=inputs.factors)
+    leaves = inputs.leaves()
+    assert torch.equal(made, again)
+    for mine, right in zip(torch.autograd.grad(again, leaves, inputs.dy), torch.autograd.grad(made, leaves, inputs.dy)):
+        assert torch.equal(mine, right)
+
+
+def test_what_rows_of_no_group_hold_changes_nothing(device):
+    inputs = Inputs(device)
+    clean = inputs.together()
+    right = torch.autograd.grad(clean, inputs.leaves(), inputs.dy)
+    with torch.no_grad():
+        for rows in (inputs.x, inputs.dy, inputs.factors):
+            rows[0], rows[-1] = torch.nan, torch.inf
+    dirty = inputs.together()
+    assert torch.equal(dirty, clean)
+    for mine, other in zip(torch.autograd.grad(dirty, inputs.leaves(), inputs.dy), right):
+        assert torch.equal(mine, other)
+
+
+class Shapes(TorchDispatchMode):
+    """The shapes of 16-bit tensors that operators make."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        self.seen += [tuple(t.shape) for t in (made if isinstance(made, tuple) else (made,)) if isinstance(t, torch.Tensor) and t.dtype == torch.bfloat16]
+        return made
+
+
+def test_neither_swiglu_nor_its_gradients_are_stored(device):
+    inputs = Inputs(device)
+    with Shapes() as forward:
+        made = inputs.together()
+    with Shapes() as backward:
+        torch.autograd.grad(made, inputs.leaves(), inputs.dy)
+    assert forward.seen.count((ROWS, 2 * INNER)) == 1 and (ROWS, INNER) not in forward.seen
+    assert (ROWS, 2 * INNER) not in backward.seen and backward.seen.count((ROWS, INNER)) == 1
+
+
+def test_compile(device):
+    inputs = Inputs(device)
+    eager = inputs.together()
+    wanted = torch.autograd.grad(eager, inputs.leaves(), inputs.dy)
+
+    def step(x, gate_up, down, factors):
+        return rt.fp8_gated_experts(x, gate_up, down, inputs.offsets, factors=factors)
+
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager")(*inputs.leaves())
+    assert torch.equal(compiled, eager)
+    for mine, right in zip(torch.autograd.grad(compiled, inputs.leaves(), inputs.dy), wanted):
+        assert torch.equal(mine, right)
+
+
+def test_second_derivatives_are_refused(device):
+    inputs = Inputs(device)
+    (dx,) = torch.autograd.grad(inputs.together().square().sum(), inputs.x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="no derivative"):
+        dx.sum().backward()
+
+
+def test_autocast(device):
+    inputs = Inputs(device, torch.float32)
+    with torch.autocast(device.type, torch.bfloat16):
+        made = inputs.together()
+    assert made.dtype == torch.bfloat16
+    grads = torch.autograd.grad(made, inputs.leaves(), inputs.dy.bfloat16())
+    assert all(grad.dtype == leaf.dtype for grad, leaf in zip(grads, inputs.leaves()))
+
+
+@pytest.mark.parametrize("recipe", ["rowwise", "rowwise_with_gw_hp", rt.Recipe(BLOCKS, BLOCKS, None), rt.QuantConfig(granularity="blockwise", rounding="stochastic")], ids=str)
+def test_recipes_with_several_codes_of_an_operand_are_refused(device, recipe):
+    with pytest.raises(ValueError, match="codes an operand in more than one way; use 'blockwise'"):
+        Inputs(device).together(recipe)
+
+
+def test_codes_of_another_recipe_are_named(device):
+    inputs = Inputs(device)
+    rows = rt.quantize(inputs.down, rt.QuantConfig(granularity="rowwise"), weight=True, transpose=True)
+    with pytest.raises(ValueError, match="weight has scales by row; here they are by 128x128"):
+        rt.fp8_gated_experts(inputs.x, inputs.gate_up, rows, inputs.offsets)
