@@ -2,7 +2,7 @@
 """Times a layer of experts, forward and backward, beside the same layer by torch._grouped_mm, contenders in turns.
 
     moe_compare.py OUT [--cases 0,1,2] [--loads uniform,skewed,balanced] [--contenders ridgeline,apart,torch,compile,ridgeline-fp8,...]
-                   [--repeats 12] [--no-graph] [--commit ID]
+                   [--repeats 12] [--sustained 0.3] [--no-graph] [--commit ID]
 
 bfloat16, random normal data; the routing is given (weights in float32, experts as numbers) and its order is made in every call. Ours is rt.MoE.mix, "apart" the
 same with products and SwiGLU as calls of their own, whose result is kept, and "ridgeline-compile" what torch.compile makes of it; "torch" sorts choices, takes rows by index_select, multiplies by torch._grouped_mm and
@@ -10,7 +10,9 @@ adds up by index_add, and "compile" is torch.compile of that. "ridgeline-fp8" is
 are stored before they are coded; "-rowwise": with that recipe), and "torchao-fp8" what "torch" is with torchao's products of
 groups in 8 bits (scales of rows), "torchao-fp8-compile" torch.compile of that; they ask for groups of multiples of 16 rows. Gradients are those of x, of the weights of choices and of both matrices. A uniform load has every expert
 alike likely, a skewed one expert g as often as ((g + 1/2) / experts)^3 says and one expert never; a balanced one gives each the same number of rows. Before every step a gibibyte is written, which displaces the L2; three
-events time forward and backward. Contenders change places from round to round; the median counts. TFLOP/s are 18 rows inner hidden of a step and 6 of its forward.
+events time forward and backward. Contenders change places from round to round; the median counts. After these rounds come sustained ones, as in training: each contender takes
+steps for --sustained seconds (0: none) without a pause, with nothing displaced, in another order of contenders for each of as many rounds as there are of them, at least four; the median of the rounds' mean steps counts. A GPU at its
+limit of power is slower there, and those that take less of it are less so. TFLOP/s are 18 rows inner hidden of a step and 6 of its forward.
 Memory is what forward keeps for backward, its result included, and the most that a step takes, gradients included, beside what was there before. First and last results are compared with float64 and must have 38 dB, those of 8-bit products 20; ours must have equal bits.
 
 Then, unless --no-graph, steps of rt.MoE with its router are captured in a CUDA graph and replayed with other tokens, so with other routing: results and gradients must be
@@ -88,7 +90,7 @@ def by_torch(x, weights, experts, gate_up, down, product=torch._grouped_mm):
 
 class Apart(rt.MoE):
     def _experts(self, x, factors, order):
-        return self._down(self._gate_up(x, order), factors, order.offsets)
+        return rt.unpermute(self._down(self._gate_up(x, order), factors, order.offsets), order)
 
 
 class Work:
@@ -165,6 +167,7 @@ class Contender:
         self.name, self.call, self.work, self.ours = name, call, work, name.startswith("ridgeline") or name == "apart"
         self.floor_db = FLOOR_OF_CODES_DB if "fp8" in name else FLOOR_DB
         self.forward, self.step, self.db, self.first, self.kept, self.most = [], [], math.inf, None, 0, 0
+        self.sustained = []
 
     def run(self, displaced, right, count, whole):
         start, middle, end = (torch.cuda.Event(enable_timing=True) for _ in range(3))
@@ -193,6 +196,17 @@ class Contender:
             each.fill_(math.nan)  # the next result that is put there must be written
 
 
+    def sustain(self, seconds):
+        steps = max(3, round(seconds / statistics.median(self.step)))
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for _ in range(steps):
+            torch.autograd.grad(self.call(), self.work.inputs, self.work.dy)
+        end.record()
+        end.synchronize()
+        self.sustained.append(start.elapsed_time(end) * 1e-3 / steps)
+
+
 def measure(case, load, options, displaced):
     work = Work(case, load)
     right, contenders, offered = work.right(), [], work.calls()
@@ -206,16 +220,20 @@ def measure(case, load, options, displaced):
     for turn in range(options.repeats + 1):
         for one in in_turn(contenders, turn):
             one.run(displaced, right, turn >= 1, turn == options.repeats)
+    for turn in range(max(4, len(contenders)) if options.sustained > 0 else 0):
+        for one in in_turn(contenders, turn):
+            one.sustain(options.sustained)
     found, well = [], True
     for one in sorted(contenders, key=lambda c: statistics.median(c.step)):
         step, forward = statistics.median(one.step), statistics.median(one.forward)
+        sustained = statistics.median(one.sustained) if one.sustained else math.nan
         well = well and (not one.ours or one.db >= one.floor_db)
         found.append({"case": case[0], "sizes": "x".join(map(str, case[1:])), "load": load, "contender": one.name, "step_us": step * 1e6, "forward_us": forward * 1e6,
-                      "step_tflops": work.flop / step * 1e-12, "forward_tflops": work.flop / 3 / forward * 1e-12, "kept_mib": one.kept / 2**20, "most_mib": one.most / 2**20, "db": one.db,
-                      "step_samples_us": [round(s * 1e6, 2) for s in one.step], "forward_samples_us": [round(s * 1e6, 2) for s in one.forward]})
+                      "step_tflops": work.flop / step * 1e-12, "sustained_us": sustained * 1e6, "sustained_tflops": work.flop / sustained * 1e-12, "forward_tflops": work.flop / 3 / forward * 1e-12, "kept_mib": one.kept / 2**20, "most_mib": one.most / 2**20, "db": one.db,
+                      "step_samples_us": [round(s * 1e6, 2) for s in one.step], "sustained_samples_us": [round(s * 1e6, 2) for s in one.sustained], "forward_samples_us": [round(s * 1e6, 2) for s in one.forward]})
         row = found[-1]
         mark = "" if one.db >= one.floor_db else f"   WRONG: {one.db:.1f} dB"
-        print(f"{case[0]:20s} {load:8s} {one.name:18s} step {row['step_us']:9.1f} us {row['step_tflops']:6.1f} TFLOP/s   forward {row['forward_us']:9.1f} us "
+        print(f"{case[0]:20s} {load:8s} {one.name:18s} step {row['step_us']:9.1f} us {row['step_tflops']:6.1f} TFLOP/s   sustained {row['sustained_us']:9.1f} us {row['sustained_tflops']:6.1f} TFLOP/s   forward {row['forward_us']:9.1f} us "
               f"{row['forward_tflops']:6.1f} TFLOP/s   {row['kept_mib']:6.0f} MiB kept, {row['most_mib']:6.0f} at most   {one.db:.1f} dB{mark}", flush=True)
     return found, well
 
@@ -265,7 +283,7 @@ def replay(case, turns=4):
 def write(out, record):
     out.mkdir(parents=True, exist_ok=True)
     (out / "moe.json").write_text(json.dumps(record, indent=1) + "\n")
-    columns = ["case", "sizes", "load", "contender", "step_us", "step_tflops", "forward_us", "forward_tflops", "kept_mib", "most_mib", "db"]
+    columns = ["case", "sizes", "load", "contender", "step_us", "step_tflops", "sustained_us", "sustained_tflops", "forward_us", "forward_tflops", "kept_mib", "most_mib", "db"]
     with open(out / "moe.csv", "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
@@ -280,6 +298,7 @@ def main():
     parser.add_argument("--loads", default="uniform,skewed")
     parser.add_argument("--contenders", default="ridgeline,apart,torch,compile")
     parser.add_argument("--repeats", type=int, default=12)
+    parser.add_argument("--sustained", type=float, default=0.3)
     parser.add_argument("--no-graph", action="store_true")
     parser.add_argument("--commit", default="")
     options = parser.parse_args()

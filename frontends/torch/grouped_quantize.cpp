@@ -54,17 +54,17 @@ codes::Coding check_call(const Tensor& x, const Tensor& offsets, at::ScalarType 
   return coding;
 }
 
-// Rows of what is coded.
-c10::SymInt capacity_of(const Tensor& x, const Tensor& offsets, std::int64_t align) {
+// Rows of what is coded, of so many that belong to groups.
+c10::SymInt capacity_of(const c10::SymInt& rows, const Tensor& offsets, std::int64_t align) {
   const c10::SymInt groups = offsets.sym_size(0) - 1, each = align;
-  return (x.sym_size(0) + groups * (each - 1)) / each * each;
+  return (rows + groups * (each - 1)) / each * each;
 }
 
 GroupedCodes grouped_quantize_meta(const Tensor& x, const Tensor& offsets, at::ScalarType format,
                                    std::string_view granularity, std::string_view rule, std::int64_t align, bool row,
                                    bool column, const OptionalTensor& random) {
   const codes::Coding coding = check_call(x, offsets, format, granularity, rule, align, row, column, random);
-  return std::tuple_cat(codes::empty_outputs(x, capacity_of(x, offsets, align), x.sym_size(1), coding),
+  return std::tuple_cat(codes::empty_outputs(x, capacity_of(x.sym_size(0), offsets, align), x.sym_size(1), coding),
                         std::make_tuple(at::empty_symint(offsets.sym_sizes(), offsets.options())));
 }
 
@@ -160,8 +160,21 @@ void check_made_of(const Tensor& x, const OptionalTensor& dy, const OptionalTens
   check_strides(*dy, kCodes, "dy", false);
 }
 
+// Of what is coded.
+c10::SymInt rows_of(const Tensor& x, const OptionalTensor& index) {
+  return given(index) ? index->sym_size(0) : x.sym_size(0);
+}
+
+void check_index(const Tensor& index, std::string_view of) {
+  TORCH_CHECK_VALUE(of == "rows", kCodes, ": index is for of \"rows\" alone");
+  TORCH_CHECK_TYPE(index.scalar_type() == at::kInt, kCodes, ": index is ", type_of(index), "; give torch.int32");
+  TORCH_CHECK_VALUE(index.dim() == 1 || (index.dim() == 2 && TORCH_GUARD_OR_FALSE(index.sym_size(1).sym_eq(1))), kCodes,
+                    ": index has shape ", index.sym_sizes(), "; give the number of a row for each row of the groups");
+  TORCH_CHECK_VALUE(index.is_contiguous(), kCodes, ": index is not contiguous; call .contiguous() on it first");
+}
+
 codes::Coding check_codes(const Tensor& x, const Tensor& offsets, const OptionalTensor& dy, const OptionalTensor& probs,
-                          const Words& words) {
+                          const OptionalTensor& index, const Words& words) {
   codes::check_matrix(x, kCodes, "x");
   codes::Coding coding =
       codes::coding_of(kCodes, words.format, words.granularity, words.rule, true, true, OptionalTensor());
@@ -170,33 +183,38 @@ codes::Coding check_codes(const Tensor& x, const Tensor& offsets, const Optional
   check_strides(x, kCodes, "x", false);
   check_offsets(offsets);
   check_made_of(x, dy, probs, of_named(words.of), words.need_dprobs);
-  coding.plain_rows = x.sym_size(0);
+  if (given(index)) check_index(*index, words.of);
+  coding.plain_rows = rows_of(x, index);
   return coding;
 }
 
 CodesAndFactors grouped_codes_meta(const Tensor& x, const Tensor& offsets, at::ScalarType format,
                                    std::string_view granularity, std::string_view rule, std::string_view of,
-                                   const OptionalTensor& dy, const OptionalTensor& probs, bool need_dprobs) {
-  const codes::Coding coding = check_codes(x, offsets, dy, probs, {format, granularity, rule, of, need_dprobs});
+                                   const OptionalTensor& dy, const OptionalTensor& probs, bool need_dprobs,
+                                   const OptionalTensor& index) {
+  const codes::Coding coding = check_codes(x, offsets, dy, probs, index, {format, granularity, rule, of, need_dprobs});
   const c10::SymInt factors = need_dprobs ? x.sym_size(0) : c10::SymInt(0);
-  return std::tuple_cat(codes::empty_outputs(x, capacity_of(x, offsets, kStep), columns_of(x, of_named(of)), coding),
-                        std::make_tuple(at::empty_symint(offsets.sym_sizes(), offsets.options()),
-                                        at::empty_symint({factors}, x.options().dtype(at::kFloat))));
+  return std::tuple_cat(
+      codes::empty_outputs(x, capacity_of(rows_of(x, index), offsets, kStep), columns_of(x, of_named(of)), coding),
+      std::make_tuple(at::empty_symint(offsets.sym_sizes(), offsets.options()),
+                      at::empty_symint({factors}, x.options().dtype(at::kFloat))));
 }
 
 CodesAndFactors grouped_codes(const Tensor& x, const Tensor& offsets, at::ScalarType format,
                               std::string_view granularity, std::string_view rule, std::string_view of,
-                              const OptionalTensor& dy, const OptionalTensor& probs, bool need_dprobs) {
-  check_same_device(kCodes, {{"x", &x}, {"the offsets", &offsets}, {"dy", &dy}, {"probs", &probs}});
-  const codes::Coding coding = check_codes(x, offsets, dy, probs, {format, granularity, rule, of, need_dprobs});
+                              const OptionalTensor& dy, const OptionalTensor& probs, bool need_dprobs,
+                              const OptionalTensor& index) {
+  check_same_device(kCodes, {{"x", &x}, {"the offsets", &offsets}, {"dy", &dy}, {"probs", &probs}, {"index", &index}});
+  const codes::Coding coding = check_codes(x, offsets, dy, probs, index, {format, granularity, rule, of, need_dprobs});
   const OnDeviceOf on_device(x);
   GroupedQuantizeArgs args;
   args.of = of_named(of);
-  Quantized out = codes::allocated_outputs(x, capacity_of(x, offsets, kStep).expect_int(),
+  Quantized out = codes::allocated_outputs(x, capacity_of(rows_of(x, index), offsets, kStep).expect_int(),
                                            columns_of(x, args.of).expect_int(), coding);
   Tensor padded = allocated(offsets, offsets.sizes(), offsets.scalar_type());
   args.x = row_major_view(x, kCodes, "x");
   args.offsets = dense_view(offsets, kCodes, "the offsets");
+  if (given(index)) args.index = dense_view(index->flatten(), kCodes, "index");
   if (given(dy)) args.dy = row_major_view(*dy, kCodes, "dy");
   if (given(probs)) args.probs = dense_view(*probs, kCodes, "probs");
   args.padded = dense_view(padded, kCodes, "the padded offsets");
@@ -211,20 +229,22 @@ CodesAndFactors grouped_codes(const Tensor& x, const Tensor& offsets, at::Scalar
 
 CodesAndFactors dispatch_codes(const Tensor& x, const Tensor& offsets, at::ScalarType format,
                                std::string_view granularity, std::string_view rule, std::string_view of,
-                               const OptionalTensor& dy, const OptionalTensor& probs, bool need_dprobs) {
+                               const OptionalTensor& dy, const OptionalTensor& probs, bool need_dprobs,
+                               const OptionalTensor& index) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::grouped_codes", "").typed<decltype(dispatch_codes)>();
-  return op.call(x, offsets, format, granularity, rule, of, dy, probs, need_dprobs);
+  return op.call(x, offsets, format, granularity, rule, of, dy, probs, need_dprobs, index);
 }
 
 CodesAndFactors grouped_codes_autograd(const Tensor& x, const Tensor& offsets, at::ScalarType format,
                                        std::string_view granularity, std::string_view rule, std::string_view of,
-                                       const OptionalTensor& dy, const OptionalTensor& probs, bool need_dprobs) {
+                                       const OptionalTensor& dy, const OptionalTensor& probs, bool need_dprobs,
+                                       const OptionalTensor& index) {
   const std::initializer_list<Tensor> inputs = {x, dy.value_or(Tensor()), probs.value_or(Tensor())};
   Tensor dprobs;
   GroupedCodes codes = coded_without_derivative(kCodes, inputs, [&] {
     auto [q, scale, q_t, scale_t, padded, of_factors] =
-        dispatch_codes(x, offsets, format, granularity, rule, of, dy, probs, need_dprobs);
+        dispatch_codes(x, offsets, format, granularity, rule, of, dy, probs, need_dprobs, index);
     dprobs = std::move(of_factors);
     return GroupedCodes(std::move(q), std::move(scale), std::move(q_t), std::move(scale_t), std::move(padded));
   });

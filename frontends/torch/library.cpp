@@ -46,8 +46,8 @@ constexpr const char* kSchemas[] = {
     "bool row=True, bool column=False, Tensor? random=None) -> (Tensor q, Tensor scale, Tensor q_t, Tensor scale_t, "
     "Tensor padded)",
     "grouped_codes(Tensor x, Tensor offsets, ScalarType format, str granularity, str rule=\"exact\", str of=\"rows\", "
-    "Tensor? dy=None, Tensor? probs=None, bool need_dprobs=False) -> (Tensor q, Tensor scale, Tensor q_t, Tensor "
-    "scale_t, Tensor padded, Tensor dprobs)",
+    "Tensor? dy=None, Tensor? probs=None, bool need_dprobs=False, Tensor? index=None) -> (Tensor q, Tensor scale, "
+    "Tensor q_t, Tensor scale_t, Tensor padded, Tensor dprobs)",
     "dequantize(Tensor q, Tensor scale, str granularity, ScalarType out_dtype) -> Tensor",
     "rmsnorm(Tensor x, Tensor? weight, float eps, bool zero_centred=False) -> (Tensor y, Tensor rstd)",
     "rmsnorm_add(Tensor x, Tensor residual, Tensor? weight, float eps, bool zero_centred=False) -> (Tensor y, Tensor "

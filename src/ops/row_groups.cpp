@@ -44,6 +44,17 @@ Status check_offsets(std::string_view op, std::span<const std::int64_t> offsets,
   return ok_status();
 }
 
+Status check_index(std::string_view op, const TensorView& index, std::span<const std::int64_t> offsets,
+                   std::int64_t sources, std::string_view operand) {
+  const auto* const numbers = static_cast<const std::int32_t*>(index.data);
+  for (std::int64_t row = offsets.front(); row < offsets.back(); ++row) {
+    if (numbers[row] < sources) continue;
+    return with_hint(invalid("{}: index {} is {}, of {} rows of {}", op, row, numbers[row], sources, operand),
+                     "give numbers of rows, or a negative one for a row of zeros");
+  }
+  return ok_status();
+}
+
 Status check_group_count(std::string_view op, std::int64_t groups, std::int64_t offsets) {
   if (groups < 1) return with_hint(invalid("{}: {} groups", op, groups), "give at least one");
   if (offsets == groups + 1) return ok_status();

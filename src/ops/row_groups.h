@@ -26,6 +26,10 @@ Fill offsets_fill(std::int64_t load, std::int64_t rows, std::int64_t step = 1);
 std::vector<std::int64_t> read_offsets(const TensorView& offsets);
 // An error where they fall or leave 0 .. rows.
 Status check_offsets(std::string_view op, std::span<const std::int64_t> offsets, std::int64_t rows);
+// Of an index that finds the rows of `operand`, which has `sources`: an error where a row of a group is from there on.
+// Negative ones stand for rows of zeros.
+Status check_index(std::string_view op, const TensorView& index, std::span<const std::int64_t> offsets,
+                   std::int64_t sources, std::string_view operand);
 // Of what a caller gives: at least one group, and an offset more.
 Status check_group_count(std::string_view op, std::int64_t groups, std::int64_t offsets);
 

@@ -61,9 +61,18 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
         }
       }
     }
+    for (const char* size : {"rows=1000 groups=5 cols=512 sources=300", "rows=300 groups=32 cols=264 sources=40",
+                             "rows=700 groups=130 cols=132 sources=1", "rows=140 groups=2 cols=67 sources=200"}) {
+      for (const char* form : {"own_rows=1", "own_rows=1 scaling=mx offsets=i64", "scaling=row", "scaling=128x128",
+                               "scaling=tensor align=16 format=e5m2", "rounding=stochastic"}) {
+        for (const char* dtype : {"f32", "bf16"}) {
+          add(fmt::format("{} dtype={} gather=1 copies=both {}", size, dtype, form));
+        }
+      }
+    }
     // The last ones, which the sanitizers see as they are: blocks that walk, and make both gradients together.
-    for (const char* form : {"of=swiglu probs=1 own_rows=1", "of=swiglu_backward probs=1 dprobs=1 own_rows=1",
-                             "of=swiglu_backward scaling=128x128"}) {
+    for (const char* form : {"gather=1 sources=50 own_rows=1", "of=swiglu probs=1 own_rows=1",
+                             "of=swiglu_backward probs=1 dprobs=1 own_rows=1", "of=swiglu_backward scaling=128x128"}) {
       add(fmt::format("rows=150 groups=3 cols=256 copies=both {}", form));
     }
   }

@@ -906,6 +906,7 @@ INSTANTIATE_TEST_SUITE_P(
         "grouped_quantize rows=70 cols=40 groups=3 scaling=row copies=both",
         "grouped_quantize rows=90 cols=40 groups=4 scaling=row copies=column dtype=f32 format=e5m2 scale=floor",
         "grouped_quantize rows=150 cols=140 groups=3 copies=both own_rows=1",
+        "grouped_quantize rows=70 cols=140 groups=3 copies=both own_rows=1 gather=1 sources=20",
         "grouped_quantize rows=70 cols=140 groups=3 copies=both own_rows=1 of=swiglu probs=1",
         "grouped_quantize rows=40 cols=70 groups=3 scaling=mx copies=both own_rows=1 of=swiglu dtype=f16 format=e5m2",
         "grouped_quantize rows=70 cols=140 groups=3 copies=both own_rows=1 of=swiglu_backward probs=1",

@@ -312,7 +312,7 @@ TEST(GroupedQuantizePlan, HasTilesOfTheCapacityAndABlockWhereThereAreNone) {
   EXPECT_TRUE(vectors.clears.empty());
   EXPECT_THAT(symbols(vectors), ElementsAre("ridge_grouped_quantize"));
   EXPECT_EQ(vectors.kernels[0].grid[0], 10u) << "5 x 2 tiles of up to 640 rows";
-  EXPECT_EQ(vectors.kernels[0].parameters[0].bytes, 232u) << "Source (112) and TileParameters (120)";
+  EXPECT_EQ(vectors.kernels[0].parameters[0].bytes, 248u) << "Source (128) and TileParameters (120)";
   const ResolvedPlan rows = plan("rows=300 cols=200 groups=3 align=16 scaling=row");
   EXPECT_THAT(symbols(rows),
               ElementsAre("ridge_grouped_quantize_amax", "ridge_grouped_quantize_scales", "ridge_grouped_quantize"));

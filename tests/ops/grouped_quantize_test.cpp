@@ -189,6 +189,41 @@ TEST(GroupedQuantize, OfOwnRowsIsQuantizeOfThemWithZerosInRowsOfNoGroup) {
   }
 }
 
+TEST(GroupedQuantize, RowsThatAreFoundByIndexAreCodedAsCopiesOfThem) {
+  const Doubles offsets = {3, 19, 19, 60, 61, 90};
+  for (const std::string form : {"copies=both own_rows=1", "scaling=row copies=both dtype=f32", "scaling=128x128"}) {
+    const ops::Problem problem = bound("grouped_quantize rows=100 cols=70 groups=5 gather=1 sources=40 " + form),
+                       plain = bound("grouped_quantize rows=100 cols=70 groups=5 " + form);
+    Operands found = make_operands(problem, kAwkward, 17), copied = make_operands(plain, kAwkward, 3);
+    named(found, "offsets").assign(offsets), named(copied, "offsets").assign(offsets);
+    Doubles index = named(found, "index").values();
+    index[5] = -1, index[6] = 39, index[1] = 1000;  // the last of no group
+    named(found, "index").assign(index);
+    const Doubles x = named(found, "x").values();
+    Doubles rows(100 * 70, 0.0);
+    for (std::size_t row = 0; row < 100; ++row) {
+      if (index[row] < 0 || index[row] >= 40) continue;
+      std::copy_n(x.begin() + static_cast<std::ptrdiff_t>(index[row]) * 70, 70,
+                  rows.begin() + static_cast<std::ptrdiff_t>(row) * 70);
+    }
+    named(copied, "x").assign(rows);
+    ASSERT_TRUE(run(problem, found, 3).ok());
+    ASSERT_TRUE(run(plain, copied).ok());
+    expect_same(found, copied, form);
+    EXPECT_LE(residual(problem, found, [](Operands&) {}), 1) << form;
+    EXPECT_GT(residual(problem, found,
+                       [&](Operands& o) {
+                         index[4] = index[4] == 3 ? 4 : 3;
+                         named(o, "index").assign(index);
+                       }),
+              1)
+        << "codes of another row: " << form;
+    index[20] = 40;
+    named(found, "index").assign(index);
+    EXPECT_THAT(run(problem, found).error().text(), HasSubstr("index 20 is 40, of 40 rows of x"));
+  }
+}
+
 // What activation or its backward stores of gate and up side by side.
 Doubles made_by_activation(Operands& of, bool backward, const std::string& more, Doubles* dprobs = nullptr) {
   const std::int64_t rows = 300, half = 70;
@@ -519,6 +554,12 @@ TEST(GroupedQuantize, SaysWhatIsWrongWithItsArguments) {
   EXPECT_THAT(refused(both + "own_rows=1 scaling=mx align=32"), HasSubstr("own_rows with align 32"));
   EXPECT_THAT(refused("grouped_quantize probs=1"), HasSubstr("probs of rows that are coded as they are"));
   EXPECT_THAT(refused("grouped_quantize of=swiglu_backward cols=3"), HasSubstr("cols is 3 of two halves"));
+  EXPECT_THAT(refused("grouped_quantize sources=3"), HasSubstr("sources=3 without gather"));
+  EXPECT_THAT(refused("grouped_quantize of=swiglu gather=1"), HasSubstr("gather=1, and of is not rows"));
+  EXPECT_THAT(error([](auto& a) { a.index = a.x; }), HasSubstr("index has rank 2"));
+  EXPECT_THAT(error([](auto& a) { a.index = a.offsets, a.index.dtype = DType::kI64; }), HasSubstr("index is i64"));
+  EXPECT_THAT(error([](auto& a) { a.index = a.offsets, a.of = GroupedQuantizeOf::kSwiglu; }),
+              HasSubstr("index, and of is not kRows"));
   const std::string backward = "grouped_quantize of=swiglu_backward dprobs=1 ";
   EXPECT_THAT(refused(backward), HasSubstr("dprobs is wanted and there are no probs"));
   EXPECT_EQ(refused(backward + "probs=1"), "taken");

@@ -52,6 +52,40 @@ def test_it_is_both_layers_bit_for_bit(device, dtype, factors, recipe):
         assert torch.equal(inputs.together(recipe), found)
 
 
+def routed(device, dtype=torch.bfloat16, tokens=101, top=3):
+    """Inputs of tokens that go to several experts, some to fewer, and their order."""
+    inputs = Inputs(device, dtype, rows=tokens)
+    experts = torch.randint(-1, GROUPS, (tokens, top), device=device)
+    experts[experts == 1] = 2  # one has no rows
+    inputs.offsets = rt.expert_order(experts, GROUPS)
+    inputs.factors = torch.rand(tokens * top, device=device, requires_grad=True)
+    return inputs
+
+
+def of_copies(inputs, recipe="blockwise"):
+    order = inputs.offsets
+    both = rt.fp8_grouped_linear(rt.permute(inputs.x, order), inputs.gate_up, order.offsets, recipe)
+    return rt.unpermute(rt.fp8_grouped_linear(rt.swiglu(both, probs=inputs.factors), inputs.down, order.offsets, recipe), order)
+
+
+@pytest.mark.parametrize("recipe", ["blockwise", rt.QuantConfig("hybrid", "blockwise")], ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_rows_of_tokens_are_found_by_their_order(device, dtype, recipe):
+    inputs = routed(device, dtype)
+    found, right = inputs.together(recipe), of_copies(inputs, recipe)
+    expect_same((found, *torch.autograd.grad(found, inputs.leaves(), inputs.dy)), (right, *torch.autograd.grad(right, inputs.leaves(), inputs.dy)), device)
+    with torch.no_grad():
+        assert torch.equal(inputs.together(recipe), found)
+
+
+def test_no_copies_of_tokens_are_stored(device):
+    inputs = routed(device)
+    with Shapes() as seen:
+        torch.autograd.grad(inputs.together(), inputs.leaves(), inputs.dy)
+    rows = {-(-101 * 3 // 4) * 4, 303}
+    assert sum(shape[0] in rows and shape[1] in (IN, OUT) for shape in seen.seen) == 2  # what the second product makes, and the gradient of the first's operand
+
+
 @pytest.mark.parametrize("rows", [0, 3, 303])
 def test_rows_of_any_number(device, rows):
     inputs = Inputs(device, rows=rows)
@@ -122,8 +156,9 @@ def test_neither_swiglu_nor_its_gradients_are_stored(device):
     assert (ROWS, 2 * INNER) not in backward.seen and backward.seen.count((ROWS, INNER)) == 1
 
 
-def test_compile(device):
-    inputs = Inputs(device)
+@pytest.mark.parametrize("make", [Inputs, routed])
+def test_compile(device, make):
+    inputs = make(device)
     eager = inputs.together()
     wanted = torch.autograd.grad(eager, inputs.leaves(), inputs.dy)
 

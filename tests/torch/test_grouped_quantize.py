@@ -120,6 +120,21 @@ def test_codes_of_rows_where_they_lie_and_of_what_swiglu_makes_of_them(device, d
     assert torch.equal(padded, begins) and dprobs.numel() == 0
 
 
+@pytest.mark.parametrize("granularity", ["1x128", "mx"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rows_that_an_index_names_are_coded_as_their_copies(device, dtype, granularity):
+    tokens = torch.randn(90, COLS, device=device).to(dtype)
+    index = torch.randint(-1, 90, (ROWS, 1), device=device, dtype=torch.int32)
+    found = codes_of_groups(tokens, offsets_on(device), granularity=granularity, index=index)
+    right = codes_of_groups(rt.combine_rows(tokens, index), offsets_on(device), granularity=granularity)
+    for mine, other in zip(found, right):
+        assert mine.dtype == other.dtype and torch.equal(mine.view(torch.uint8), other.view(torch.uint8))
+    if device.type == "cpu":
+        index[OFFSETS[2]] = 90
+        with pytest.raises(ValueError, match=f"index {OFFSETS[2]} is 90, of 90 rows of x"):
+            codes_of_groups(tokens, offsets_on(device), index=index)
+
+
 @pytest.mark.parametrize("width", [COLS, 256])  # a GPU makes both gradients of one copy where halves are of whole tiles
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_the_gradient_of_factors_comes_with_the_codes(device, dtype, width):
@@ -140,7 +155,7 @@ def test_the_gradient_of_factors_comes_with_the_codes(device, dtype, width):
 def test_codes_of_groups_compile_and_have_no_gradient(device):
     x, offsets, dy = torch.randn(40, 24, device=device), torch.tensor([0, 7, 40], device=device), torch.randn(40, 12, device=device)
     tests = ("test_schema", "test_autograd_registration", "test_faketensor")
-    for more in ((), ("swiglu", None, torch.rand(40, device=device)), ("swiglu_backward", dy, torch.rand(40, device=device), True)):
+    for more in ((), ("swiglu", None, torch.rand(40, device=device)), ("swiglu_backward", dy, torch.rand(40, device=device), True), ("rows", None, None, False, torch.arange(40, device=device, dtype=torch.int32))):
         arguments = (x, offsets, torch.float8_e4m3fn, "1x128", "exact", *more)
         torch.library.opcheck(torch.ops.ridgeline.grouped_codes.default, arguments, test_utils=tests)
     with pytest.raises(NotImplementedError, match="grouped_codes: no derivative"):
@@ -156,6 +171,8 @@ def test_codes_of_groups_compile_and_have_no_gradient(device):
         ({"dy": torch.ones(40, 12)}, 'dy is for of "swiglu_backward" alone'),
         ({"probs": torch.ones(40)}, "probs of rows that are coded as they are"),
         ({"of": "swiglu", "probs": torch.ones(40), "need_dprobs": True}, 'need_dprobs is for of "swiglu_backward" with probs alone'),
+        ({"of": "swiglu", "index": torch.zeros(40, dtype=torch.int32)}, 'index is for of "rows" alone'),
+        ({"index": torch.zeros(2, 20, dtype=torch.int32)}, "index has shape"),
         ({"of": "swiglu_backward", "dy": torch.ones(40, 12), "need_dprobs": True}, 'need_dprobs is for of "swiglu_backward" with probs alone'),
         ({"of": "swiglu", "probs": torch.ones(39)}, "probs"),
         ({"of": "swiglu_backward", "dy": torch.ones(40, 24)}, "dy"),

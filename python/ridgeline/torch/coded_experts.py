@@ -10,6 +10,9 @@ from ._recipe import RecipeLike
 from .grouped import _both, _both_gradients, _in_fours, _product, _sums, _weight_codes, _weight_parts, configs_of, fp8_grouped_linear, specs_of_each
 from .ops import autocast, swiglu
 from .products import Codes, Spec
+from .routing import ExpertOrder, permute, unpermute
+
+_combine_rows = torch.ops.ridgeline.combine_rows.default
 
 
 class _GatedExperts(torch.autograd.Function):
@@ -23,38 +26,45 @@ class _GatedExperts(torch.autograd.Function):
         down: torch.Tensor,
         offsets: torch.Tensor,
         factors: torch.Tensor | None,
+        index: torch.Tensor | None,
+        places: torch.Tensor | None,
         specs: tuple[Spec, Spec, Spec],
         main_grads: tuple[torch.Tensor | None, torch.Tensor | None],
         *parts: torch.Tensor | None,
     ) -> torch.Tensor:
         of_rows, of_weights, _ = specs
         of_gate_up, of_down = (parts[0], parts[1], parts[2], parts[3]), (parts[4], parts[5], parts[6], parts[7])
-        first, first_back = _weight_codes(gate_up, of_gate_up, of_weights, of_weights if ctx.needs_input_grad[0] else None)
-        second, second_back = _weight_codes(down, of_down, of_weights, of_weights)
-        assert first is not None and second is not None and second_back is not None
-        rows = _both(x, offsets, of_rows)
-        both: torch.Tensor = _product(rows.rows.q, first.q, rows.rows.scale, first.scale, offsets, x.dtype)
-        h = _both(both, offsets, of_rows, "swiglu", factors)
-        y: torch.Tensor = _product(h.rows.q, second.q, h.rows.scale, second.scale, offsets, x.dtype)
+        weight, weight_back = _weight_codes(gate_up, of_gate_up, of_weights, of_weights if ctx.needs_input_grad[0] else None)
+        assert weight is not None
+        rows = _both(x, offsets, of_rows, index=index)
+        both: torch.Tensor = _product(rows.rows.q, weight.q, rows.rows.scale, weight.scale, offsets, x.dtype)
+        saved = (*(weight_back or (None, None)), *rows.columns)
+        del rows, weight  # codes of the forward product alone
+        weight, weight_back = _weight_codes(down, of_down, of_weights, of_weights)
+        assert weight is not None and weight_back is not None
+        rows = _both(both, offsets, of_rows, "swiglu", factors)
+        y: torch.Tensor = _product(rows.rows.q, weight.q, rows.rows.scale, weight.scale, offsets, x.dtype)
         ctx.call = specs, x.dtype, (gate_up.dtype, down.dtype), main_grads
-        ctx.save_for_backward(offsets, factors, both, h.padded, *rows.columns, *h.columns, *second_back, *(first_back or (None, None)))
-        return y
+        ctx.save_for_backward(offsets, factors, index, places, both, rows.padded, *saved, *weight_back, *rows.columns)
+        return y if places is None else _combine_rows(y, places)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         (of_rows, _, of_gradients), dtype, weight_dtypes, main_grads = ctx.call
-        offsets, factors, both, padded, *codes = ctx.saved_tensors
-        x, h, second, first = (Codes(*codes[at : at + 2]) for at in range(0, 8, 2))
+        offsets, factors, index, places, both, padded, *codes = ctx.saved_tensors
+        first, x, second, h = (Codes(*codes[at : at + 2]) for at in range(0, 8, 2))
         need_x, need_gate_up, need_down, _, need_factors, *_ = ctx.needs_input_grad
         dx = dgate_up = ddown = None
-        dy = _both(grad.to(dtype).contiguous(), offsets, of_gradients)
+        dy = _both(grad.to(dtype).contiguous(), offsets, of_gradients, index=index)
         dh: torch.Tensor = _product(dy.rows.q, second.q, dy.rows.scale, second.scale, offsets, dtype)
         if need_down:
             ddown = _sums(dy.columns, h, padded, of_rows, weight_dtypes[1], main_grads[1])
         del dy
         dboth, dfactors = _both_gradients(both, dh, offsets, of_gradients, factors, need_factors)
+        del dh
         if need_x:
             dx = _product(dboth.rows.q, first.q, dboth.rows.scale, first.scale, offsets, dtype)
+            dx = dx if places is None else _combine_rows(dx, places)
         if need_gate_up:
             dgate_up = _sums(dboth.columns, x, padded, of_rows, weight_dtypes[0], main_grads[0])
         return dx, dgate_up, ddown, None, dfactors if need_factors else None, *[None] * (len(ctx.needs_input_grad) - 5)
@@ -64,7 +74,7 @@ def fp8_gated_experts(
     x: torch.Tensor,
     gate_up: torch.Tensor,
     down: torch.Tensor,
-    offsets: torch.Tensor,
+    offsets: torch.Tensor | ExpertOrder,
     recipe: RecipeLike = "blockwise",
     *,
     factors: torch.Tensor | None = None,
@@ -73,9 +83,10 @@ def fp8_gated_experts(
     """y[r] = down[g] (f[r] silu(gate[g] x[r]) * up[g] x[r]) for the rows r of each expert g, in 8-bit floats: both layers of gated experts.
 
     The bits of ``fp8_grouped_linear(fp8_grouped_linear(x, gate_up, offsets), down, offsets, factors=f)`` and of its gradients, but for the order of the
-    sums of the gradient of factors: SwiGLU and its gradients are coded as they are made, and not stored.
+    sums of the gradient of factors: SwiGLU and its gradients are coded as they are made, and not stored. With an ``ExpertOrder`` in place of offsets x and y
+    are tokens: those of ``unpermute`` of that of ``permute(x, order)``, whose copies of rows are not stored, either, nor are those of dy.
 
-    x           [rows, in], float32, bfloat16 or float16, sorted by expert
+    x           [rows, in], float32, bfloat16 or float16, sorted by expert; or tokens
     gate_up     [experts, 2 inner, in]: rows of gate, and behind them of up; or a QuantizedTensor of it, as ``fp8_grouped_linear`` takes it
     down        [experts, out, inner], the same
     offsets     [experts + 1], int32 or int64: rows offsets[g] to offsets[g + 1] are those of expert g; the others are 0, and so is their gradient
@@ -88,11 +99,18 @@ def fp8_gated_experts(
     specs = specs_of_each(configs)
     if specs is None:
         raise ValueError(f"fp8_gated_experts: {recipe!r} codes an operand in more than one way; use 'blockwise', or fp8_grouped_linear of each layer")
+    order = offsets if isinstance(offsets, ExpertOrder) else None
+    begins = offsets if not isinstance(offsets, ExpertOrder) else offsets.offsets
     if not torch.is_grad_enabled():  # no codes for gradients
-        h = swiglu(fp8_grouped_linear(x, gate_up, offsets, recipe), probs=factors)
-        return fp8_grouped_linear(h, down, offsets, recipe)
-    count = x.shape[0]
-    x, factors = _in_fours(x, factors)
+        h = swiglu(fp8_grouped_linear(x if order is None else permute(x, order), gate_up, begins, recipe), probs=factors)
+        y = fp8_grouped_linear(h, down, begins, recipe)
+        return y if order is None else unpermute(y, order)
+    count, index, places = x.shape[0], None, None
+    if order is None:
+        x, factors = _in_fours(x, factors)
+    else:
+        index, factors = _in_fours(order.tokens, factors, -1)
+        places = order.rows
     parts = (*_weight_parts(gate_up, configs), *_weight_parts(down, configs))
-    made: torch.Tensor = _GatedExperts.apply(x, gate_up, down, offsets, factors, specs, main_grads, *parts)  # type: ignore[no-untyped-call]
+    made: torch.Tensor = _GatedExperts.apply(x, gate_up, down, begins, factors, index, places, specs, main_grads, *parts)  # type: ignore[no-untyped-call]
     return made if made.shape[0] == count else made[:count]

@@ -227,30 +227,31 @@ class MoE(torch.nn.Module):
         order = expert_order(experts, self.num_experts)
         x, factors = autocast(x), factors_of(weights, order)
         if self.process_group is None:
-            return unpermute(self._experts(x, factors, order), order)
+            return self._experts(x, factors, order)
         sent = exchange.Exchange(order.offsets, order.tokens.shape[0], self.process_group)
         own = expert_order(sent.experts, self.gate_up.num_experts)
-        rows = self._experts(sent.there(permute(x, order)), factors_of(sent.there(factors[:, None]), own), own)
-        return unpermute(sent.back(unpermute(rows, own)), order)
+        y = self._experts(sent.there(permute(x, order)), factors_of(sent.there(factors[:, None]), own), own)
+        return unpermute(sent.back(y), order)
 
     def _experts(self, x: torch.Tensor, factors: torch.Tensor, order: ExpertOrder) -> torch.Tensor:
-        """What the experts make of the rows of x, sorted, times the factors of the sorted rows."""
+        """The sum over the experts of each row of x of what they make of it, times the factors of the sorted rows."""
         weights = (self.gate_up.weight, self.down.weight)
         if _is_its_product(self.gate_up) and _is_its_product(self.down):
             recipe, main_grads = self.gate_up._recipe_in_force(), (_main_grad(weights[0]), _main_grad(weights[1]))
             if recipe is None and self.down._recipe_in_force() is None:
-                return gated_experts(x.contiguous(), *weights, order.offsets, factors=factors, index=order.tokens, places=order.rows, main_grads=main_grads)
+                rows = gated_experts(x.contiguous(), *weights, order.offsets, factors=factors, index=order.tokens, places=order.rows, main_grads=main_grads)
+                return unpermute(rows, order)
             if recipe is not None and recipe == self.down._recipe_in_force() and self._codes_both(recipe):
                 codes = (factor(self.gate_up, weights[0], recipe), factor(self.down, weights[1], recipe))
-                return fp8_gated_experts(permute(x, order), *codes, order.offsets, recipe, factors=factors, main_grads=main_grads)
+                return fp8_gated_experts(x.contiguous(), *codes, order, recipe, factors=factors, main_grads=main_grads)
         if not (self.recompute and torch.is_grad_enabled()):
-            return self._down(self._gate_up(x, order), factors, order.offsets)
+            return unpermute(self._down(self._gate_up(x, order), factors, order.offsets), order)
         if self.gate_up._recipe_in_force() is None:  # a product that finds its rows saves none of them
             both = self._gate_up(x, order)
         else:
             both = checkpoint(self._gate_up, x, order, use_reentrant=False, preserve_rng_state=False)
         made: torch.Tensor = checkpoint(self._down, both, factors, order.offsets, use_reentrant=False, preserve_rng_state=False)
-        return made
+        return unpermute(made, order)
 
     def _codes_both(self, recipe: Recipe) -> bool:
         """Whether both layers are one function by the recipe, which saves what the gradients of both weights read."""

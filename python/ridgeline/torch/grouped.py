@@ -135,9 +135,11 @@ def _alike(along: Spec | None, across: Spec | None) -> bool:
     return along is not None and along == across and along.grouping == "1x128" and not along.stochastic
 
 
-def _both(x: torch.Tensor, offsets: torch.Tensor, spec: Spec, of: str = "rows", factors: torch.Tensor | None = None) -> _Both:
-    """Of the rows or of what ``of`` makes of them, which is not stored."""
-    q, scale, q_t, scale_t, padded, _ = _grouped_codes(x, offsets, spec.dtype, spec.grouping, spec.rule, of, None, factors)
+def _both(
+    x: torch.Tensor, offsets: torch.Tensor, spec: Spec, of: str = "rows", factors: torch.Tensor | None = None, index: torch.Tensor | None = None
+) -> _Both:
+    """Of the rows, of those that an index names, or of what ``of`` makes of them, which is not stored."""
+    q, scale, q_t, scale_t, padded, _ = _grouped_codes(x, offsets, spec.dtype, spec.grouping, spec.rule, of, None, factors, False, index)
     return _Both(Codes(q, scale), Codes(q_t, scale_t), padded)
 
 
@@ -266,12 +268,13 @@ def _weight_parts(weight: torch.Tensor, configs: Configs) -> Parts:
     return weight._parts()
 
 
-def _in_fours(x: torch.Tensor, factors: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Behind the rows as many of zeros as scales of a step of a sum start on 16 bytes with, on a GPU."""
-    missing = -x.shape[0] % 4
-    if not x.is_cuda or missing == 0:
-        return x, factors
-    return torch.nn.functional.pad(x, (0, 0, 0, missing)), None if factors is None else torch.nn.functional.pad(factors, (0, missing))
+def _in_fours(rows: torch.Tensor, factors: torch.Tensor | None, none: int = 0) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Behind the rows, or the numbers of rows, as many of ``none`` as scales of a step of a sum start on 16 bytes with, on a GPU."""
+    missing = -rows.shape[0] % 4
+    if not rows.is_cuda or missing == 0:
+        return rows, factors
+    padded = torch.nn.functional.pad(rows, (0, 0, 0, missing), value=none)
+    return padded, None if factors is None else torch.nn.functional.pad(factors, (0, missing))
 
 
 def fp8_grouped_linear(

@@ -113,9 +113,10 @@ __device__ __forceinline__ void fetched_eight(u32 slot, typename Packed<kType>::
   }
 }
 
-// Of eight rows of a thread, which the threads of half a warp have: the factor of row i, if `mine` is that of row
+// Of eight rows of a thread, which the threads of half a warp have: what row i has, if `mine` is that of row
 // threadIdx.x % 8. By whole warps.
-__device__ __forceinline__ float factor_of_row(float mine, u32 i) {
+template <class T>
+__device__ __forceinline__ T of_row(T mine, u32 i) {
   return __shfl_sync(~0u, mine, threadIdx.x / 16 % 2 * 16 + i);
 }
 

@@ -59,7 +59,7 @@ GivenIndex given_index(const Args& args) {
 }
 
 // Of an index that is given: what it may be beside.
-Status check_index(const Args& args) {
+Status check_given_index(const Args& args) {
   const GivenIndex index = given_index(args);
   if (index.gather == kNone) return ok_status();
   if (args.index_a.rank != 0 && args.index_b.rank != 0) {
@@ -283,14 +283,7 @@ Status check_numbers(const Problem& problem, std::span<const TensorView> operand
   const Shape s = shape_of(problem);
   RIDGE_CHECK_OK(check_offsets(kOp, offsets, s.rows));
   if (s.gather == kNone) return ok_status();
-  const auto* const index = static_cast<const std::int32_t*>(operands[s.index()].data);
-  for (std::int64_t row = offsets.front(); row < offsets.back(); ++row) {
-    if (index[row] < s.sources) continue;
-    return with_hint(
-        invalid("{}: index {} is {}, of {} rows of {}", kOp, row, index[row], s.sources, s.gather == kOfA ? "A" : "B"),
-        "give numbers of rows, or a negative one for a row of zeros");
-  }
-  return ok_status();
+  return check_index(kOp, operands[s.index()], offsets, s.sources, s.gather == kOfA ? "A" : "B");
 }
 
 GroupedOutput output_of(const Shape& s, std::span<const TensorView> operands, std::span<const std::int64_t> offsets) {
@@ -326,7 +319,7 @@ GroupProduct product_of(const Shape& s, std::span<const TensorView> operands, st
 Result<Call> make_call(const Args& args) {
   RIDGE_CHECK_OK(check_layouts(args));
   RIDGE_CHECK_OK(check_dtypes(args));
-  RIDGE_CHECK_OK(check_index(args));
+  RIDGE_CHECK_OK(check_given_index(args));
   RIDGE_CHECK_OK(check_swiglu(args));
   Shape s;
   s.along_sums = args.trans_a;

@@ -65,6 +65,12 @@ std::vector<record::Case> check_cases() {
        {"scaling=1x128 copies=both", "scaling=row copies=both", "scaling=tensor copies=both align=16"}) {
     cases.push_back(make_case({67, 3, 133}, fmt::format("rounding=stochastic {}", form)));
   }
+  for (const Size& size : {Size{0, 2, 6}, Size{1, 1, 1}, Size{130, 2, 131}, Size{37, 5, 300}, Size{150, 4, 144}}) {
+    for (const char* form : {"copies=both own_rows=1 sources=11", "copies=both sources=40 offsets=i64",
+                             "scaling=row copies=both sources=1 dtype=f32", "scaling=tensor align=16 sources=0"}) {
+      cases.push_back(make_case(size, fmt::format("gather=1 {}", form)));
+    }
+  }
   add_made(cases);
   return cases;
 }
@@ -78,7 +84,8 @@ std::vector<record::Case> bench_cases(Backend backend) {
     for (const char* form :
          {"scaling=1x128 copies=both", "scaling=1x128 copies=row", "scaling=mx copies=both align=32",
           "scaling=row align=16", "scaling=row copies=column scale=floor", "scaling=1x128 copies=both own_rows=1",
-          "copies=both own_rows=1 of=swiglu probs=1", "copies=both own_rows=1 of=swiglu_backward probs=1 dprobs=1"}) {
+          "copies=both own_rows=1 gather=1", "copies=both own_rows=1 of=swiglu probs=1",
+          "copies=both own_rows=1 of=swiglu_backward probs=1 dprobs=1"}) {
       cases.push_back(make_case(size, form));
     }
   }

@@ -9,7 +9,7 @@
 // so that a block of scales along the rows of y is of one group, and q, q_t and p are what a product of groups takes.
 // m is made of x by `of`, with a factor f of each row (probs; 1 where it is left out), and rounded to the dtype of x:
 //
-//   kRows             m = x
+//   kRows             m = x; with an index m[r,:] = x[index[r],:]
 //   kSwiglu           m = f silu(a) b                             x = [a | b] [rows, 2 cols]
 //   kSwigluBackward   m = [f dy b silu'(a) | f dy silu(a)]        x = [a | b] [rows, cols], dy [rows, cols / 2]
 //
@@ -18,6 +18,9 @@
 //
 //   dprobs[r] = sum_j dy[r,j] silu(a[r,j]) b[r,j] for the rows r of all groups, 0 for others
 //
+// Index     index [rows], i32, with kRows: x has any number of rows, tokens that experts share. A negative one stands
+// for
+//           a row of zeros. What is said of the rows of x is then said of those of m.
 // Shapes    x as above, offsets [groups + 1], probs and dprobs [rows], y [capacity, cols], padded [groups + 1]. The
 // capacity is
 //           what no offsets exceed, grouped_quantize_capacity(rows, groups, align). Of y, q [capacity, cols] and q_t
@@ -48,12 +51,13 @@
 // Streams   As quantize's; offsets are read by the kernel, in the stream's order.
 // Backward  None: frameworks pass the gradient through.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, an align that is none of these or
-//           too small for the scales, dy, probs or dprobs that `of` does not have, dprobs
-//           without probs, an odd number of columns of
+//           too small for the scales, index, dy, probs or dprobs that `of` does not
+//           have, dprobs without probs, an odd number of columns of
 //           two halves, own_rows without what goes with it, a capacity beyond i32 with offsets of
-//           that, and what quantize refuses; with the values. On a processor offsets that fall or leave 0 .. rows: the
-//           error names place and value, and nothing is written. A GPU takes an offset that is less than one before it
-//           for that one, and one outside of 0 .. rows for the nearer end.
+//           that, and what quantize refuses; with the values. On a processor offsets that fall or leave 0 .. rows, and
+//           for a row of a group an index from the number of rows of x on: the error names place and value, and nothing
+//           is written. A GPU takes an offset that is less than one before it for that one, one outside of 0 .. rows
+//           for the nearer end, and such an index for a row of zeros.
 #pragma once
 
 #include <cstdint>
@@ -69,6 +73,7 @@ enum class GroupedQuantizeOf : std::uint8_t { kRows, kSwiglu, kSwigluBackward };
 
 struct GroupedQuantizeArgs {
   TensorView x, offsets;
+  TensorView index;  // rank 0: the rows of m are those of x
   GroupedQuantizeOf of = GroupedQuantizeOf::kRows;
   TensorView dy;            // of kSwigluBackward
   TensorView probs;         // rank 0: 1

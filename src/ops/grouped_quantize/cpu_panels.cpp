@@ -21,12 +21,18 @@ class Made {
   Made(const Problem& problem, const Arguments& arguments)
       : s_(shape_of(problem)),
         x_(arguments[kX]),
+        index_(static_cast<const std::int32_t*>(operand(problem, arguments, "index").data)),
         dy_(operand(problem, arguments, "dy")),
         probs_(operand(problem, arguments, "probs")) {}
 
   [[nodiscard]] const Shape& shape() const { return s_; }
   void read(std::int64_t row, std::int64_t first, std::int64_t count, float* out) const {
     if (s_.of == GroupedQuantizeOf::kRows) {
+      if (index_ != nullptr) row = index_[row];
+      if (row < 0) {
+        std::fill_n(out, count, 0.0F);
+        return;
+      }
       return numerics::to_float(
           x_.dtype, static_cast<const unsigned char*>(x_.data) + size_bytes(x_.dtype, row * x_.stride[0] + first), out,
           count);
@@ -87,7 +93,9 @@ class Made {
   }
 
   Shape s_;
-  TensorView x_, dy_, probs_;
+  TensorView x_;
+  const std::int32_t* index_;  // null: rows are where they are
+  TensorView dy_, probs_;
   const activation::Pieces& pieces_ = activation::best_pieces();
 };
 
@@ -162,7 +170,7 @@ Status run(const Problem& problem, const Arguments& arguments, const Stream& str
   const Shape s = shape_of(problem);
   const coding::Coding c = coding_of(problem);
   const std::vector<std::int64_t> offsets = read_offsets(arguments[kOffsetsOperand]);
-  RIDGE_CHECK_OK(check_offsets(problem.problem_case.op, offsets, s.rows));
+  RIDGE_CHECK_OK(check_numbers(problem, arguments, offsets));
   RIDGE_CHECK_OK(coding::given_amax(problem, arguments.operands, c));
   const std::vector<std::int64_t> padded = padded_offsets(offsets, s.align);
   store(padded, operand(problem, arguments.operands, "padded"));

@@ -9,7 +9,8 @@
 // dtype that it would be stored in, in registers. Blocks of SwiGLU of 16-bit rows walk over tiles, and copy the next
 // one's inputs to shared memory meanwhile; of its gradients two tiles are made of one copy, where halves are of whole
 // tiles. The gradients of the factors are sums along whole rows: a tile writes its part of 128 rows to scratch memory,
-// and `ridge_grouped_quantize_dprobs` adds up the parts in their order.
+// and `ridge_grouped_quantize_dprobs` adds up the parts in their order. Rows that are found by index are loaded from
+// where they lie: a token that several groups have is read by each, from the second-level cache where it fits.
 //
 // Bound by memory: rows once (tensor, row: twice), every code and scale up to the capacity once. The walk costs two
 // prefix sums in the warp for every 32 groups before the first load of a tile: loses with many hundreds of groups. What
@@ -29,6 +30,7 @@ RIDGE_OF = { value = "of", names = ["kRows", "kSwiglu", "kSwigluBackward"] }
 RIDGE_PROBS = { value = "probs" }
 RIDGE_OWN_ROWS = { value = "own_rows" }
 RIDGE_DPROBS = { value = "dprobs" }
+RIDGE_GATHER = { value = "gather" }
 RIDGE_TWINS = { value = "twins" }
 RIDGE_FORMAT = { value = "format", names = ["kE4m3", "kE5m2"] }
 RIDGE_GRANULARITY = { value = "scaling", names = ["kTensor", "kRow", "kVector", "kBlock", "kMx"] }
@@ -51,6 +53,10 @@ mx_bf16_e4m3_both = { case = "grouped_quantize scaling=mx dtype=bf16 format=e4m3
 tensor_bf16_e4m3_both = { case = "grouped_quantize scaling=tensor dtype=bf16 format=e4m3fn copies=both align=16" }
 tensor_bf16_e4m3_both_given = { case = "grouped_quantize scaling=tensor dtype=bf16 format=e4m3fn copies=both amax=given align=16" }
 vector_bf16_e4m3_own = { case = "grouped_quantize scaling=1x128 dtype=bf16 format=e4m3fn copies=both own_rows=1" }
+vector_bf16_e4m3_gather = { case = "grouped_quantize scaling=1x128 dtype=bf16 format=e4m3fn copies=both own_rows=1 gather=1 sources=64" }
+vector_bf16_e5m2_gather = { case = "grouped_quantize scaling=1x128 dtype=bf16 format=e5m2 copies=both own_rows=1 gather=1 sources=64" }
+vector_f32_e4m3_gather = { case = "grouped_quantize scaling=1x128 dtype=f32 format=e4m3fn copies=both own_rows=1 gather=1 sources=64" }
+row_bf16_e4m3_both_gather = { case = "grouped_quantize scaling=row dtype=bf16 format=e4m3fn copies=both gather=1 sources=64" }
 vector_bf16_e4m3_own_i64 = { case = "grouped_quantize scaling=1x128 dtype=bf16 format=e4m3fn copies=both own_rows=1 offsets=i64" }
 vector_f32_e5m2_own = { case = "grouped_quantize scaling=1x128 dtype=f32 format=e5m2 copies=both own_rows=1" }
 mx_bf16_e4m3_own = { case = "grouped_quantize scaling=mx dtype=bf16 format=e4m3fn copies=both own_rows=1" }
@@ -123,6 +129,9 @@ expression = "twins ? 98304 : of == 1 && x_bytes == 2 ? 65536 : 0"
 expression = "capacity <= 2147483647"
 reason = "rows of groups and their padding are counted in 31 bits"
 [[needs]]
+expression = "sources <= 2147483647"
+reason = "rows of x that are found by index are counted in 31 bits"
+[[needs]]
 expression = "ceil_div(capacity, 128) * tile_cols <= 2147483647"
 reason = "a grid has at most 2147483647 tiles of 128 x 128"
 # The memory of scales known at the end holds zeros, then largest magnitudes, then scales. The scale of a tensor is one
@@ -150,9 +159,9 @@ bytes = "4 * dprobs * rows * ceil_div(half, 128)"
 [[struct]]
 name = "parameters"
 members = [
-  { operand = "x" }, { i64 = "x_stride0" }, { operand = "dy", when = "of == 2" }, { i64 = "dy_stride0", when = "of == 2" },
+  { operand = "x" }, { i64 = "x_stride0" }, { operand = "index", when = "gather" }, { operand = "dy", when = "of == 2" }, { i64 = "dy_stride0", when = "of == 2" },
   { operand = "probs", when = "probs" }, { operand = "offsets" }, { operand = "padded" },
-  { u32 = "rows" }, { u32 = "groups" }, { i64 = "align" }, { i64 = "half" },
+  { u32 = "rows" }, { u32 = "groups" }, { i64 = "align" }, { i64 = "half" }, { i64 = "sources" },
   { u32 = "x_align >= 16 && half * x_bytes % 16 == 0" }, { u32 = "dy_align >= 16", when = "of == 2" }, { workspace = "largest" },
   { workspace = "parts" }, { operand = "dprobs", when = "dprobs" },
   { operand = "q", when = "plain" }, { operand = "scale", when = "plain" },
@@ -210,14 +219,19 @@ struct Source {
   static constexpr bool kAhead = kTwins || (kMuchShared && kOf == Of::kSwiglu && kType != Element::kF32);
   // Rows whose inputs are in registers at a time.
   static constexpr u32 kBatch = kType == Element::kF32 ? 1 : kHalves ? 2 : 4;
+  static constexpr bool kGather = RIDGE_GATHER != 0;
   static constexpr i64 kTileColumns = 128;
+  static constexpr u32 kNoRow = ~0u;
   using Pack = Packed<kType>;
   using Row = Pack::Row;
 
-  StoredMatrix x, dy;
+  StoredMatrix x;
+  const u32* index;  // negative ones are beyond all rows
+  StoredMatrix dy;
   const float* probs;
   RowGroups<RIDGE_WIDE_OFFSETS != 0> groups;
   i64 half;                 // columns of each of the halves of x
+  i64 sources;              // rows of x that are found by index
   u32 aligned, aligned_dy;  // rows, and halves of them, start on 16 bytes
   u32* largest;             // magnitudes of columns of each group, [groups, columns]
   float* parts;             // of the gradients of factors, [tiles across a half, rows of x]
@@ -229,27 +243,38 @@ struct Source {
   }
   __device__ __forceinline__ bool is_aligned(u32 which) const { return (which == 2 ? aligned_dy : aligned) != 0; }
 
-  // Of eight rows of the padded matrix: where those of x begin and their group ends, and what one of them, by the lane,
-  // is multiplied with.
+  // Of eight rows of the padded matrix: where those of m begin and their group ends; of one of them, by the lane, what
+  // it is multiplied with, or which row of x it is, and whether all of them are one.
   struct EightRows {
     u32 first, end;
     float factor;
+    u32 source;
+    bool all;
   };
   __device__ __forceinline__ EightRows find_rows(i64, i64 row) const {
     const auto from = groups.rows_of(static_cast<u32>(row));
-    EightRows at{from.first, from.end, 0.0f};
+    EightRows at{from.first, from.end, 0.0f, kNoRow, false};
     const u32 mine = at.first + threadIdx.x % kSide;
     if (kProbs && mine < at.end) at.factor = __ldg(probs + mine);
+    if constexpr (kGather) {
+      if (mine < at.end) at.source = __ldg(index + mine);
+      const u32 there = __ballot_sync(~0u, at.source < sources);
+      at.all = (there >> (threadIdx.x % kWarpThreads / kSide * kSide) & 0xFFu) == 0xFFu;
+    }
     return at;
   }
-  __device__ __forceinline__ i64 row_of(const EightRows& at, u32 i) const { return static_cast<i64>(at.first) + i; }
-  __device__ __forceinline__ i64 end_of(const EightRows& at, u32) const { return at.end; }
+  // By whole warps.
+  __device__ __forceinline__ i64 row_of(const EightRows& at, u32 i) const {
+    if constexpr (kGather) return of_row(at.source, i);
+    return static_cast<i64>(at.first) + i;
+  }
+  __device__ __forceinline__ i64 end_of(const EightRows& at, u32) const { return kGather ? sources : at.end; }
   __device__ __forceinline__ bool has_all(const EightRows& at) const {
-    return static_cast<i64>(at.first) + kSide <= at.end;
+    return kGather ? at.all : static_cast<i64>(at.first) + kSide <= at.end;
   }
   // By whole warps.
   __device__ __forceinline__ static float factor_of(const EightRows& at, u32 i) {
-    return kProbs ? factor_of_row(at.factor, i) : 1.0f;
+    return kProbs ? of_row(at.factor, i) : 1.0f;
   }
   // With kHalves.
   __device__ __forceinline__ void read(u32 which, u32 i, const EightRows& at, i64 col, Row& to) const {

@@ -25,6 +25,8 @@ enum Param : std::size_t {
   kProbs,
   kOwnRows,
   kDprobs,
+  kGather,
+  kSources,
   kParamCount
 };
 enum Operand : std::size_t { kX, kOffsetsOperand };
@@ -35,8 +37,10 @@ struct Shape {
   std::int64_t rows = 0, cols = 0, groups = 1, align = 128, capacity = 0;
   DType dtype = DType::kBf16, offsets = DType::kI32;
   GroupedQuantizeOf of = GroupedQuantizeOf::kRows;
-  bool probs = false, own_rows = false, dprobs = false;
+  bool probs = false, own_rows = false, dprobs = false, gather = false;
+  std::int64_t sources = 0;  // rows of x, with gather
 
+  [[nodiscard]] std::int64_t rows_of_x() const { return gather ? sources : rows; }
   [[nodiscard]] std::int64_t columns_of_x() const { return of == GroupedQuantizeOf::kSwiglu ? 2 * cols : cols; }
 };
 Shape shape_of(const Problem& problem);
@@ -48,6 +52,9 @@ coding::Coding transposed_coding_of(const Problem& problem);
 
 // Where groups of so many rows begin in y, and where the last ends with its padding.
 std::vector<std::int64_t> padded_offsets(std::span<const std::int64_t> offsets, std::int64_t align);
+
+// An error where offsets or an index are none, with place and value.
+Status check_numbers(const Problem& problem, const Arguments& arguments, std::span<const std::int64_t> offsets);
 
 // The operator's parts, one per file.
 std::vector<record::ParamInfo> params();

@@ -17,10 +17,11 @@ inline rows::Model<RowModel> model_of(const Problem& problem, bool own_rows) {
   const Shape s = shape_of(problem);
   rows::Places place(problem, rows::kApart);
   const rows::i64 x = place("x", rows::kShared), offsets = place("offsets", rows::kShared),
-                  dy = place("dy", rows::kShared), probs = place("probs", rows::kShared);
+                  index = place("index", rows::kShared), dy = place("dy", rows::kShared),
+                  probs = place("probs", rows::kShared);
   return rows::model(std::move(place.reads),
-                     RowModel{x, offsets, dy, probs, s.groups, s.rows, s.cols, s.align, static_cast<rows::i64>(s.of),
-                              own_rows ? 1 : 0, rows::format_of(s.dtype)});
+                     RowModel{x, offsets, index, dy, probs, s.rows_of_x(), s.groups, s.rows, s.cols, s.align,
+                              static_cast<rows::i64>(s.of), own_rows ? 1 : 0, rows::format_of(s.dtype)});
 }
 // Of y, and of m where its rows lie.
 inline rows::Model<RowModel> padded_model(const Problem& problem, const Arguments&) { return model_of(problem, false); }

@@ -58,10 +58,13 @@ Status check_dprobs(std::string_view where, GroupedQuantizeOf of, bool probs) {
   return with_hint(invalid("{}: dprobs is wanted and there are no probs", where), "give probs, or leave dprobs out");
 }
 
+// Of m.
+std::int64_t rows_of(const Args& args) { return args.index.rank != 0 ? args.index.shape[0] : args.x.shape[0]; }
+
 // What it is made of.
 Status check_source(const Args& args) {
   const bool backward = args.of == GroupedQuantizeOf::kSwigluBackward;
-  const std::int64_t rows = args.x.shape[0], cols = args.x.shape[1];
+  const std::int64_t rows = rows_of(args), cols = args.x.shape[1];
   if (args.of != GroupedQuantizeOf::kRows && cols % 2 != 0) {
     return with_hint(invalid("{}: x is {}, which has no two halves", kOp, args.x.describe()),
                      "give an even number of columns, gate and up side by side");
@@ -75,6 +78,9 @@ Status check_source(const Args& args) {
   if (args.dprobs.rank != 0) {
     RIDGE_CHECK_OK(check_dprobs(kOp, args.of, args.probs.rank != 0));
     RIDGE_CHECK_OK(check_per_row(kOp, "dprobs", args.dprobs, DType::kF32, rows));
+  }
+  if (args.of != GroupedQuantizeOf::kRows && args.index.rank != 0) {
+    return with_hint(invalid("{}: index, and of is not kRows", kOp), "copy what it is made of (combine_rows)");
   }
   if (args.probs.rank != 0) RIDGE_CHECK_OK(check_per_row(kOp, "probs", args.probs, DType::kF32, rows));
   if (!backward) return ok_status();
@@ -100,6 +106,11 @@ Status check_args(const Args& args) {
     return with_hint(invalid("{}: offsets is {}", kOp, args.offsets.describe()), "give i32 or i64");
   }
   RIDGE_CHECK_OK(check_group_count(kOp, args.offsets.shape[0] - 1, args.offsets.shape[0]));
+  if (args.index.rank != 0) {
+    RIDGE_CHECK_OK(check_layout(kOp, "index", args.index, 1, "give a contiguous vector"));
+    const std::int64_t rows[] = {args.index.shape[0]};
+    RIDGE_CHECK_OK(check_shape(kOp, "index", args.index, DType::kI32, rows, [] { return "of numbers of rows"; }));
+  }
   const std::int64_t shape[] = {args.offsets.shape[0]};
   RIDGE_CHECK_OK(check_shape(kOp, "padded", args.padded, args.offsets.dtype, shape,
                              [&] { return fmt::format("offsets is {}", args.offsets.describe()); }));
@@ -109,22 +120,33 @@ Status check_args(const Args& args) {
 
 Shape sizes_of(const Args& args) {
   const bool halved = args.of == GroupedQuantizeOf::kSwiglu;
-  Shape s{args.x.shape[0], halved ? args.x.shape[1] / 2 : args.x.shape[1], args.offsets.shape[0] - 1, args.align};
+  Shape s{rows_of(args), halved ? args.x.shape[1] / 2 : args.x.shape[1], args.offsets.shape[0] - 1, args.align};
   s.of = args.of, s.probs = args.probs.rank != 0, s.own_rows = args.own_rows, s.dprobs = args.dprobs.rank != 0;
+  s.gather = args.index.rank != 0, s.sources = s.gather ? args.x.shape[0] : 0;
   s.capacity = grouped_quantize_capacity(s.rows, s.groups, s.align);
   s.dtype = args.x.dtype, s.offsets = args.offsets.dtype;
   return s;
 }
 
+Status check_gathered(std::string_view text, const Shape& s) {
+  if (!s.gather && s.sources != 0) {
+    return with_hint(invalid("{}: sources={} without gather", text, s.sources), "use gather=1, or leave sources out");
+  }
+  if (!s.gather || s.of == GroupedQuantizeOf::kRows) return ok_status();
+  return with_hint(invalid("{}: gather=1, and of is not rows", text), "leave gather out");
+}
+
 Result<Problem> bind(const record::Case& requested) {
   record::Case canonical = with_dtype_names(requested, {"dtype", "format", "offsets"});
   coding::complete(canonical);
+  if (canonical.get("gather", "0") == "1" && canonical.get("sources").empty()) {
+    canonical.set("sources", canonical.get("rows", "256"));
+  }
   RIDGE_TRY(problem, bind_params(kOp, params(), canonical));
   const std::string text = problem.problem_case.text();
   const std::int64_t rows = problem.values[kRows], groups = problem.values[kGroups], align = problem.values[kAlign];
   RIDGE_CHECK_OK(check_align(align));
   RIDGE_CHECK_OK(check_group_count(kOp, groups, groups + 1));
-  RIDGE_CHECK_OK(check_addressable(text, "x", rows, problem.values[kCols]));
   RIDGE_CHECK_OK(check_addressable(text, "offsets", groups + 1, 2 * kScaleBlock));
   const coding::Coding c = coding_of(problem);
   for (const bool transposed : {false, true}) {
@@ -142,11 +164,17 @@ Result<Problem> bind(const record::Case& requested) {
   }
   if (s.dprobs) RIDGE_CHECK_OK(check_dprobs(text, s.of, s.probs));
   RIDGE_CHECK_OK(check_capacity(s));
-  RIDGE_CHECK_OK(check_addressable(text, "x", rows, s.columns_of_x()));
+  RIDGE_CHECK_OK(check_gathered(text, s));
+  RIDGE_CHECK_OK(check_addressable(text, "x", s.rows_of_x(), s.columns_of_x()));
   RIDGE_CHECK_OK(check_addressable(text, "y", s.capacity, s.cols));
   OperandSpec offsets{"offsets", s.offsets, {groups + 1}};
   offsets.fill = offsets_fill(problem.values[kLoad], rows);
-  problem.operands = {{"x", s.dtype, {rows, s.columns_of_x()}, false, false}, std::move(offsets)};
+  problem.operands = {{"x", s.dtype, {s.rows_of_x(), s.columns_of_x()}, false, false}, std::move(offsets)};
+  if (s.gather) {
+    OperandSpec index{"index", DType::kI32, {rows}};
+    index.fill = {Fill::Rule::kIndices, -1, static_cast<double>(s.sources - 1)};
+    problem.operands.push_back(std::move(index));
+  }
   if (backward) problem.operands.push_back({"dy", s.dtype, {rows, s.cols / 2}, false, false});
   if (s.probs) problem.operands.push_back({"probs", DType::kF32, {rows}, false, false});
   std::vector<OperandSpec> outputs = {{"padded", s.offsets, {groups + 1}, true, false}};
@@ -169,7 +197,9 @@ Shape shape_of(const Problem& problem) {
                static_cast<GroupedQuantizeOf>(v[kOf]),
                v[kProbs] == 1,
                v[kOwnRows] == 1,
-               v[kDprobs] == 1};
+               v[kDprobs] == 1,
+               v[kGather] == 1,
+               v[kSources]};
 }
 
 coding::Coding coding_of(const Problem& problem) {
@@ -191,6 +221,13 @@ std::vector<std::int64_t> padded_offsets(std::span<const std::int64_t> offsets, 
   return padded;
 }
 
+Status check_numbers(const Problem& problem, const Arguments& arguments, std::span<const std::int64_t> offsets) {
+  const Shape s = shape_of(problem);
+  RIDGE_CHECK_OK(check_offsets(kOp, offsets, s.rows));
+  if (!s.gather) return ok_status();
+  return check_index(kOp, operand(problem, arguments, "index"), offsets, s.sources, "x");
+}
+
 Result<Call> make_call(const Args& args) {
   RIDGE_CHECK_OK(check_args(args));
   if (args.q.rank != 0) RIDGE_CHECK_OK(check_scales(args.align, args.granularity, false));
@@ -200,12 +237,12 @@ Result<Call> make_call(const Args& args) {
   const Shape s = sizes_of(args);
   RIDGE_CHECK_OK(check_capacity(s));
   const NamedView x{"x", &args.x}, offsets{"offsets", &args.offsets}, dy{"dy", &args.dy}, probs{"probs", &args.probs},
-      padded{"padded", &args.padded}, dprobs{"dprobs", &args.dprobs};
-  RIDGE_CHECK_OK(check_apart(kOp, padded, {x, offsets, dy, probs}));
-  RIDGE_CHECK_OK(check_apart(kOp, dprobs, {x, offsets, dy, probs, padded}));
+      padded{"padded", &args.padded}, dprobs{"dprobs", &args.dprobs}, index{"index", &args.index};
+  RIDGE_CHECK_OK(check_apart(kOp, padded, {x, offsets, index, dy, probs}));
+  RIDGE_CHECK_OK(check_apart(kOp, dprobs, {x, offsets, index, dy, probs, padded}));
   TensorView y = args.x;
   y.shape[0] = s.capacity, y.shape[1] = s.cols;
-  const NamedView others[] = {x, offsets, dy, probs, padded, dprobs};
+  const NamedView others[] = {x, offsets, index, dy, probs, padded, dprobs};
   coding::Views views = coding::views_of(args);
   views.segments = s.groups;
   if (s.own_rows) views.plain_rows = s.rows;
@@ -222,7 +259,9 @@ Result<Call> make_call(const Args& args) {
   call.values[kProbs] = s.probs ? 1 : 0;
   call.values[kOwnRows] = s.own_rows ? 1 : 0;
   call.values[kDprobs] = s.dprobs ? 1 : 0;
-  for (const TensorView* view : {&args.x, &args.offsets, &args.dy, &args.probs}) {
+  call.values[kGather] = s.gather ? 1 : 0;
+  call.values[kSources] = s.sources;
+  for (const TensorView* view : {&args.x, &args.offsets, &args.index, &args.dy, &args.probs}) {
     if (view->rank != 0) call.operands.push_back(*view);
   }
   coding::add_to(call, views, {args.padded, args.dprobs});
@@ -230,7 +269,7 @@ Result<Call> make_call(const Args& args) {
 }
 
 std::vector<record::ParamInfo> params() {
-  std::vector<record::ParamInfo> all = {{"rows", "256", "of x: of all groups together, and of none", {}},
+  std::vector<record::ParamInfo> all = {{"rows", "256", "of all groups together, and of none", {}},
                                         {"cols", "256", "of x", {}},
                                         {"groups", "4", "of rows", {}},
                                         {"align", "128", "each group begins at a multiple of it: 16, 32, 64, 128", {}},
@@ -240,7 +279,9 @@ std::vector<record::ParamInfo> params() {
                                         {"of", "rows", "what is coded", {"rows", "swiglu", "swiglu_backward"}},
                                         record::flag_param("probs", "1: times a factor of each row"),
                                         record::flag_param("own_rows", "1: q lies as the rows of x, not padded"),
-                                        record::flag_param("dprobs", "1: the gradient of probs, too")};
+                                        record::flag_param("dprobs", "1: the gradient of probs, too"),
+                                        record::flag_param("gather", "1: rows of x are found by an index"),
+                                        {"sources", "0", "rows of x with gather; left out: as many as rows", {}}};
   coding::add_params(all, "1x128");
   return all;
 }

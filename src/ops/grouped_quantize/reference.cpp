@@ -66,7 +66,7 @@ Padded padded_of(const Shape& s, std::span<const rows::Number> made, std::span<c
 Result<std::vector<ReferenceOutput>> reference(const Problem& problem, const Arguments& arguments) {
   const Shape s = shape_of(problem);
   const std::vector<std::int64_t> offsets = read_offsets(arguments[kOffsetsOperand]);
-  RIDGE_CHECK_OK(check_offsets(problem.problem_case.op, offsets, s.rows));
+  RIDGE_CHECK_OK(check_numbers(problem, arguments, offsets));
   const std::vector<rows::Number> made = made_of(problem, arguments, offsets);
   Padded padded = padded_of(s, made, offsets);
   std::vector<std::int64_t> ends(padded.offsets.value.begin() + 1, padded.offsets.value.end());

@@ -25,10 +25,11 @@ struct GroupStep {
 };
 
 struct RowModel {
-  rows::i64 x, offsets, dy, probs;       // operands; -1: none
-  rows::i64 count, length, cols, align;  // groups; rows of x, columns of y
-  rows::i64 of, own_rows;                // GroupedQuantizeOf; 1: the rows are those of x
-  rows::Format kept;                     // what is made is rounded to
+  rows::i64 x, offsets, index, dy, probs;  // operands; -1: none
+  rows::i64 sources;                       // rows of x
+  rows::i64 count, length, cols, align;    // groups; rows of m, columns of y
+  rows::i64 of, own_rows;                  // GroupedQuantizeOf; 1: the rows are those of x
+  rows::Format kept;                       // what is made is rounded to
 
   enum Of : rows::i64 { kRows, kSwiglu, kSwigluBackward };
 
@@ -50,7 +51,10 @@ struct RowModel {
   // m of a row of x.
   template <class T, class Row>
   RIDGE_ROWS T made(const Row& row, rows::i64 from, rows::i64 column) const {
-    if (of == kRows) return T(row(x, from * cols + column));
+    if (of == kRows) {
+      const rows::i64 source = source_of(row, from);
+      return source < 0 ? T(0.0) : T(row(x, source * cols + column));
+    }
     const activation::Definition silu{activation::Definition::kSilu, 0, 0};
     const rows::i64 half = of == kSwiglu ? cols : cols / 2, at = column < half ? column : column - half;
     const T a = row(x, from * 2 * half + at), b = row(x, from * 2 * half + half + at);
@@ -88,6 +92,13 @@ struct RowModel {
     return from < group.end ? from : -1;
   }
 
+  // The row of x that row `from` of m is; -1: none, a row of zeros.
+  template <class Row>
+  RIDGE_ROWS rows::i64 source_of(const Row& row, rows::i64 from) const {
+    if (index < 0) return from;
+    const double named = rows::Number(row(index, from)).value;
+    return named < 0 || named >= static_cast<double>(sources) ? -1 : static_cast<rows::i64>(named);
+  }
   RIDGE_ROWS double rounded(double y) const { return kept.is_f32 != 0 ? y : kept.round(y); }
   // One number or, next to the middle of two, either of them.
   RIDGE_ROWS rows::Number rounded(const rows::Number& y) const {

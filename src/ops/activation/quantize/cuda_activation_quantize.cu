@@ -178,7 +178,7 @@ struct Source {
       }
 #pragma unroll
       for (u32 i = 0; i < kBatch; ++i) {
-        const float factor = kProbs ? factor_of_row(at.factor, first + i) : 1.0f;
+        const float factor = kProbs ? of_row(at.factor, first + i) : 1.0f;
 #pragma unroll
         for (u32 j = 0; j < kSide; ++j) {
           float y = value_of<kFunction>(element_of<kInput>(a[i], j), limits).f;
