@@ -159,6 +159,19 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       }
     }
   }
+  if (op.name == "activation_quantize_backward") {
+    // Both gradients of one copy, of each function; the last ones, which the sanitizers see as they are, of few
+    // columns.
+    for (const char* function : {"silu", "gelu", "gelu_tanh", "relu", "relu2", "clamped_silu"}) {
+      for (const char* more : {"dtype=bf16 scaling=1x128", "dtype=f16 scaling=128x128 probs=1 mask=1"}) {
+        add(fmt::format("rows=300 cols=1024 copies=both function={} {}", function, more));
+      }
+    }
+    for (const char* form :
+         {"scaling=1x128 probs=1 mask=1", "scaling=128x128", "scaling=1x128 gated=0 function=gelu"}) {
+      add(fmt::format("rows=150 cols=256 copies=both {}", form));
+    }
+  }
   if (op.name == "adamw") {
     for (const char* count : {"count=262144", "count=250003"}) {
       for (const char* dtype : {"f32", "bf16", "f16"}) {

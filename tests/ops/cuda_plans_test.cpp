@@ -206,6 +206,8 @@ TEST(QuantizePlan, RefusesMoreTilesThanAGridHas) {
 }
 
 constexpr const char* kActivationQuantize = "ops/activation/quantize/cuda_activation_quantize.cu";
+constexpr const char* kActivationQuantizeBackward =
+    "ops/activation/quantize/backward/cuda_activation_quantize_backward.cu";
 
 TEST(ActivationQuantizePlan, ReadsItsInputsTwiceWhereScalesAreKnownAtTheEnd) {
   const auto plan = [](const std::string& words) {
@@ -238,16 +240,23 @@ TEST(ActivationQuantizePlan, ScalarsFollowTheCall) {
   }
 }
 
+// A launch that copies inputs ahead on Hopper, and has a block for each of so many tiles on GPUs with less memory.
+void expect_copies(const char* kernel, const std::string& text, std::uint32_t grid, std::uint32_t shared,
+                   std::uint32_t tiles) {
+  const Problem problem = problem_of(text);
+  const auto launch = [&](std::int64_t max_shared) {
+    return plan_of(kernel, problem, dense_views(problem), max_shared).kernels.back();
+  };
+  EXPECT_EQ(launch(kSharedOfHopper).grid[0], grid) << text;
+  EXPECT_EQ(launch(kSharedOfHopper).shared_bytes, shared) << text;
+  EXPECT_EQ(launch(kSharedOfAda).grid[0], tiles) << text;
+  EXPECT_EQ(launch(kSharedOfAda).shared_bytes, 0u) << text;
+}
+
 TEST(ActivationQuantizePlan, CopiesInputsAheadWhereTheyFit) {
   const auto expect = [](const std::string& words, std::uint32_t grid, std::uint32_t shared) {
-    const Problem problem = problem_of("activation_quantize rows=16384 cols=4096 copies=both " + words);
-    const auto launch = [&](std::int64_t max_shared) {
-      return plan_of(kActivationQuantize, problem, dense_views(problem), max_shared).kernels.back();
-    };
-    EXPECT_EQ(launch(kSharedOfHopper).grid[0], grid) << words;
-    EXPECT_EQ(launch(kSharedOfHopper).shared_bytes, shared) << words;
-    EXPECT_EQ(launch(kSharedOfAda).grid[0], 4096u) << words;
-    EXPECT_EQ(launch(kSharedOfAda).shared_bytes, 0u) << words;
+    expect_copies(kActivationQuantize, "activation_quantize rows=16384 cols=4096 copies=both " + words, grid, shared,
+                  4096);
   };
   expect("", 264, 65536);
   expect("rounding=stochastic", 132, 65536);
@@ -265,8 +274,7 @@ TEST(ActivationQuantizePlan, RefusesMoreTilesThanAGridHas) {
 TEST(ActivationQuantizeBackwardPlan, HasTilesOfBothGradients) {
   const auto plan = [](const std::string& words) {
     const Problem problem = problem_of("activation_quantize_backward rows=300 cols=200 copies=both " + words);
-    return plan_of("ops/activation/quantize/backward/cuda_activation_quantize_backward.cu", problem,
-                   dense_views(problem));
+    return plan_of(kActivationQuantizeBackward, problem, dense_views(problem));
   };
   const ResolvedPlan vectors = plan("scaling=1x128");
   EXPECT_THAT(symbols(vectors), ElementsAre("ridge_activation_quantize_backward"));
@@ -279,6 +287,22 @@ TEST(ActivationQuantizeBackwardPlan, HasTilesOfBothGradients) {
                           "ridge_activation_quantize_backward"));
   EXPECT_EQ(row.kernels[1].grid[0], 3u) << "700 scales";
   EXPECT_EQ(row.clears.size(), 2u);
+}
+TEST(ActivationQuantizeBackwardPlan, MakesBothGradientsOfOneCopyWhereHalvesAreOfWholeTiles) {
+  const auto expect = [](const std::string& words, std::uint32_t grid, std::uint32_t shared, std::uint32_t tiles) {
+    expect_copies(kActivationQuantizeBackward, "activation_quantize_backward rows=16384 copies=both " + words, grid,
+                  shared, tiles);
+  };
+  expect("cols=4096 scaling=1x128", 264, 98304, 8192);
+  expect("cols=4096 scaling=128x128 probs=1 mask=1", 264, 98304, 8192);
+  expect("cols=4096 scaling=1x128 gated=0 function=gelu", 264, 65536, 4096);
+  expect("cols=4096 scaling=tensor gated=0 function=gelu rounding=stochastic", 132, 65536, 4096);
+  for (const char* apart : {"scaling=mx", "scaling=row", "scaling=1x128 rounding=stochastic", "scaling=1x128 dtype=f32",
+                            "scaling=1x128 gated=0 function=gelu dtype=f32"}) {
+    const std::uint32_t tiles = std::string_view(apart).find("gated=0") == std::string_view::npos ? 8192 : 4096;
+    expect(std::string("cols=4096 ") + apart, tiles, 0, tiles);
+  }
+  expect("cols=4160 scaling=1x128", 128 * 65, 0, 128 * 65);
 }
 
 TEST(RmsnormQuantizePlan, FindsTheFactorsOfRowsFirst) {

@@ -219,6 +219,8 @@ __device__ __forceinline__ Lines load(const Any& source, const TileParameters& p
 template <class Any>
 struct Ahead {
   static constexpr u32 kSlots = Any::kInputs * kSide * kSlotBytes<Any::kInput>;  // bytes of a block
+  // Inputs of 16 bits whose slots the elements of a twin take.
+  static constexpr u32 kKept = Packed<Any::kType>::kWords / 4;
   typename Any::EightRows at;
 
   __device__ __forceinline__ static u32 slot(u32 which, u32 i) {
@@ -259,7 +261,13 @@ struct Ahead {
     wait_copies<0>();
     const auto read = [&](u32 which, u32 i, RowOf<Any>& row) { fetched_eight<Any::kInput>(slot(which, i), row); };
     if constexpr (kTwins<Any>) {
-      const auto keep = [&](u32 i, const RowOf<Any>& row) { keep_eight<Any::kInput>(slot(0, i), row); };
+      const auto keep = [&](u32 i, const typename Packed<Any::kType>::Row& row) {
+#pragma unroll
+        for (u32 part = 0; part < kKept; ++part) {
+          const u32* const words = row + 4 * part;
+          store_shared_16(slot(part, i), {words[0], words[1], words[2], words[3]});
+        }
+      };
       source.make_twins(at, place.col(), read, keep, x);
     } else {
       source.make(at, place.col(), read, x);
@@ -269,7 +277,14 @@ struct Ahead {
   // Gives those of its twin, which were kept.
   __device__ __forceinline__ void kept_elements(Elements& x) const {
 #pragma unroll
-    for (u32 i = 0; i < kSide; ++i) fetched_eight<Any::kInput>(slot(0, i), x[i]);
+    for (u32 i = 0; i < kSide; ++i) {
+#pragma unroll
+      for (u32 part = 0; part < kKept; ++part) {
+        const uint4 raw = load_shared_16(slot(part, i));
+        u32* const words = x[i] + 4 * part;
+        words[0] = raw.x, words[1] = raw.y, words[2] = raw.z, words[3] = raw.w;
+      }
+    }
   }
 };
 
@@ -789,13 +804,13 @@ __device__ __forceinline__ void write_codes(const Any& source, const TileParamet
       const Lines lines = ahead.make_elements(source, p, place, x);
       if (more) {
         ahead.find_rows(source, p, next);
-        ahead.start_copies(source, p, next, kTwins<Any> ? 1 : 0, Any::kInputs);
+        ahead.start_copies(source, p, next, kTwins<Any> ? ahead.kKept : 0, Any::kInputs);
       }
       write_tile(source, p, place, lines, x, shared);
       __syncthreads();  // codes lie where the magnitudes of the next tile will
       if constexpr (kTwins<Any>) {
         ahead.kept_elements(x);
-        if (more) ahead.start_copies(source, p, next, 0, 1);
+        if (more) ahead.start_copies(source, p, next, 0, ahead.kKept);
         write_tile(source, p, place.to_the_right(p.tile_cols), lines, x, shared);
         __syncthreads();
       }

@@ -89,8 +89,8 @@ when = "amax"
 [[struct]]
 name = "parameters"
 members = [
-  { operand = "x" }, { i64 = "x_stride0" }, { operand = "up", when = "gated" }, { i64 = "up_stride0", when = "gated" },
   { operand = "probs", when = "probs" }, { operand = "mask", when = "mask" },
+  { operand = "x" }, { i64 = "x_stride0" }, { operand = "up", when = "gated" }, { i64 = "up_stride0", when = "gated" },
   { u32 = "x_align >= 16" }, { u32 = "up_align >= 16", when = "gated" }, { f32 = "alpha" }, { f32 = "limit" },
   { operand = "q", when = "plain" }, { operand = "scale", when = "plain" },
   { operand = "q_t", when = "transposed" }, { operand = "scale_t", when = "transposed" }, { operand = "random", when = "rounding" },
@@ -123,15 +123,16 @@ args = [{ struct = "parameters" }]
 
 #include "../../coding/elements.cuh"
 #include "../../gating/functions.cuh"
+#include "counted_rows.cuh"
 
 namespace ridge::cuda {
 
 // The elements are y, in fp32.
-struct Source {
+struct Source : CountedRows<RIDGE_PROBS != 0, RIDGE_MASK != 0> {
   static constexpr Element kType = Element::kF32, kInput = Element::RIDGE_TYPE;
   static constexpr bool kReadBefore = false, kHalves = false;
   static constexpr Function kFunction = Function::RIDGE_FUNCTION;
-  static constexpr bool kGated = RIDGE_GATED != 0, kProbs = RIDGE_PROBS != 0, kMask = RIDGE_MASK != 0;
+  static constexpr bool kGated = RIDGE_GATED != 0, kProbs = RIDGE_PROBS != 0;
   static constexpr u32 kInputs = kGated ? 2 : 1;
   // Inputs of more than 64 KiB would leave no room for a second block.
   static constexpr bool kAhead = kMuchShared && kInputs * kSide * kSlotBytes<kInput> <= 65536;
@@ -140,31 +141,11 @@ struct Source {
   using Input = Packed<kInput>::Row;
 
   StoredMatrix x, up;
-  const float* probs;
-  const u8* mask;
   u32 aligned_x, aligned_up;  // rows start on 16 bytes
   Limits limits;
 
   __device__ __forceinline__ const StoredMatrix& input(u32 which) const { return which == 0 ? x : up; }
   __device__ __forceinline__ bool is_aligned(u32 which) const { return (which == 0 ? aligned_x : aligned_up) != 0; }
-
-  // A row that is none or masked is made of zeros, of which y is 0 whatever the function.
-  struct EightRows {
-    i64 first;
-    u32 counts;    // a bit for each
-    float factor;  // of one of them, by the lane
-  };
-  __device__ __forceinline__ EightRows find_rows(i64 rows, i64 row) const {
-    const i64 mine = row + threadIdx.x % kSide;
-    const bool counts = mine < rows && (!kMask || mask[mine] != 0);
-    const u32 half = threadIdx.x / 16 % 2 * 16;
-    return {row, __ballot_sync(~0u, counts) >> half & 0xFFu, kProbs && counts ? __ldg(probs + mine) : 0.0f};
-  }
-  __device__ __forceinline__ i64 row_of(const EightRows& at, u32 i) const { return at.first + i; }
-  __device__ __forceinline__ i64 end_of(const EightRows& at, u32 i) const {
-    return (at.counts >> i & 1u) != 0 ? at.first + i + 1 : 0;
-  }
-  __device__ __forceinline__ bool has_all(const EightRows& at) const { return at.counts == 0xFFu; }
 
   template <class Read>
   __device__ __forceinline__ void make(const EightRows& at, i64, const Read& read, Packed<kType>::Square& to) const {
@@ -178,7 +159,7 @@ struct Source {
       }
 #pragma unroll
       for (u32 i = 0; i < kBatch; ++i) {
-        const float factor = kProbs ? of_row(at.factor, first + i) : 1.0f;
+        const float factor = factor_of(at, first + i);
 #pragma unroll
         for (u32 j = 0; j < kSide; ++j) {
           float y = value_of<kFunction>(element_of<kInput>(a[i], j), limits).f;

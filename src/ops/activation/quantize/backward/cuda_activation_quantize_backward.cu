@@ -1,15 +1,16 @@
 // Both gradients of an activation side by side in 8-bit floats with scales, and the same of their transpose, from one
-// read of dy, x and up (coding/tiles.cuh): a thread loads its 8 x 8 elements of each, 16 bytes at a time and several
-// rows of them before the first is used, and computes in their place the fp32 numbers that the codes are rounded from.
-// A tile has one of the gradients; that of the other one from the same inputs is the next block's, which finds them in
-// the second-level cache. Scales of a row or of the whole tensor are known only after all of it was computed:
-// `ridge_activation_quantize_backward_amax` and `..._scales` find them, and `ridge_activation_quantize_backward` reads
-// and computes a second time.
+// read of dy, x and up (coding/tiles.cuh); each thread computes the fp32 numbers that the codes are rounded from.
+// Blocks of 16-bit inputs walk over tiles, and copy the next one's to shared memory while this one is coded. Of a gate
+// two tiles, one of each gradient, are made of one copy where halves are of whole tiles: that of up waits in shared
+// memory where dy and x were. Elsewhere a tile has one of the gradients, and that of the other one from the same inputs
+// is the next block's, which finds them in the second-level cache: a thread loads its 8 x 8 elements of each, several
+// rows of them before the first is used. Scales of a row or of the whole tensor are known only after all of it was
+// computed: `ridge_activation_quantize_backward_amax` and `..._scales` find them, and
+// `ridge_activation_quantize_backward` reads and computes a second time.
 //
 // Bound by memory: dy, x and up once (tensor, row: twice), every code and scale once. 64 numbers of fp32 a thread leave
-// room for two blocks of a multiprocessor. Loses to a kernel that keeps the inputs of both gradients in registers.
-// Matrices whose rows do not start on 16 bytes, the last tiles, and the second half where it begins within 8 elements
-// are read and written by elements.
+// room for two blocks of a multiprocessor. Matrices whose rows do not start on 16 bytes, the last tiles, and the second
+// half where it begins within 8 elements are read and written by elements.
 
 // clang-format off
 /* ridge-kernel
@@ -23,6 +24,7 @@ RIDGE_FUNCTION = { value = "function", names = ["kSilu", "kGelu", "kGeluTanh", "
 RIDGE_GATED = { value = "gated" }
 RIDGE_PROBS = { value = "probs" }
 RIDGE_MASK = { value = "mask" }
+RIDGE_TWINS = { value = "twins" }
 RIDGE_FORMAT = { value = "format", names = ["kE4m3", "kE5m2"] }
 RIDGE_GRANULARITY = { value = "scaling", names = ["kTensor", "kRow", "kVector", "kBlock", "kMx"] }
 RIDGE_COPIES = { value = "copies", names = ["kAsIs", "kTransposed", "kBoth"] }
@@ -32,6 +34,7 @@ RIDGE_AMAX = { value = "amax" }
 default = { }
 [variants]
 swiglu_vector_both = { case = "activation_quantize_backward rows=8192 cols=14336 scaling=1x128 copies=both" }
+swiglu_vector_both_halves = { case = "activation_quantize_backward rows=8192 cols=14400 scaling=1x128 copies=both" }
 swiglu_vector = { case = "activation_quantize_backward rows=8192 cols=14336 scaling=1x128 copies=row" }
 swiglu_vector_t = { case = "activation_quantize_backward rows=8192 cols=14336 scaling=1x128 copies=column" }
 swiglu_block_both = { case = "activation_quantize_backward rows=8192 cols=14336 scaling=128x128 copies=both" }
@@ -67,6 +70,15 @@ expression = "gated ? 2 * cols : cols"
 [[value]]
 name = "tile_cols"
 expression = "ceil_div(coded_cols, 128)"
+# Tiles of both gradients are made together where neither has columns of the other; as kTwins says, on GPUs where the
+# inputs of a tile fit into a multiprocessor.
+[[value]]
+name = "twins"
+expression = "gated && x_bytes == 2 && cols % 128 == 0 && (scaling == 2 || scaling == 3) && rounding == 0"
+# Bytes of a tile's inputs that are copied while the one before is worked at (kAhead).
+[[value]]
+name = "slots"
+expression = "twins ? 98304 : gated == 0 && x_bytes == 2 ? 65536 : 0"
 [[needs]]
 expression = "ceil_div(rows, 128) * tile_cols <= 2147483647"
 reason = "a grid has at most 2147483647 tiles of 128 x 128"
@@ -87,16 +99,16 @@ when = "amax"
 [[struct]]
 name = "parameters"
 members = [
+  { operand = "probs", when = "probs" }, { operand = "mask", when = "mask" },
   { operand = "dy" }, { i64 = "dy_stride0" }, { operand = "x" }, { i64 = "x_stride0" },
-  { operand = "up", when = "gated" }, { i64 = "up_stride0", when = "gated" },
-  { operand = "probs", when = "probs" }, { operand = "mask", when = "mask" }, { i64 = "cols" },
+  { operand = "up", when = "gated" }, { i64 = "up_stride0", when = "gated" }, { i64 = "cols" },
   { u32 = "dy_align >= 16" }, { u32 = "x_align >= 16" }, { u32 = "up_align >= 16", when = "gated" },
   { f32 = "alpha" }, { f32 = "limit" },
   { operand = "q", when = "plain" }, { operand = "scale", when = "plain" },
   { operand = "q_t", when = "transposed" }, { operand = "scale_t", when = "transposed" }, { operand = "random", when = "rounding" },
   { i64 = "q_stride0", when = "plain" }, { i64 = "scale_stride0", when = "plain && scaling > 1" },
   { i64 = "q_t_stride0", when = "transposed" }, { i64 = "scale_t_stride0", when = "transposed && scaling > 1" },
-  { i64 = "rows" }, { i64 = "coded_cols" }, { u32 = "tile_cols" }, { u32 = "scale" },
+  { i64 = "rows" }, { i64 = "coded_cols" }, { u32 = "twins && max_shared >= 115712 ? floor_div(tile_cols, 2) : tile_cols" }, { u32 = "scale" },
   { u32 = "q_align >= 8", when = "plain" }, { u32 = "q_t_align >= 16", when = "transposed" },
   { operand = "amax", when = "amax" }, { operand = "found", when = "amax" },
 ]
@@ -114,74 +126,107 @@ when = "known_at_the_end"
 args = [{ struct = "parameters" }]
 [[kernel]]
 symbol = "ridge_activation_quantize_backward"
-grid = ["ceil_div(rows, 128) * tile_cols"]
+grid = ["min(ceil_div(rows, 128) * tile_cols, slots > 0 && max_shared >= 115712 ? (rounding ? 1 : 2) * sm_count : 2147483647)"]
 block = [256]
+shared = "max_shared >= 115712 ? slots : 0"
 args = [{ struct = "parameters" }]
 */
 // clang-format on
 
 #include "../../../coding/elements.cuh"
 #include "../../../gating/functions.cuh"
+#include "../counted_rows.cuh"
 
 namespace ridge::cuda {
 
 // The elements are d, both gradients side by side, in fp32.
-struct Source {
+struct Source : CountedRows<RIDGE_PROBS != 0, RIDGE_MASK != 0> {
   static constexpr Element kType = Element::kF32, kInput = Element::RIDGE_TYPE;
-  static constexpr bool kGated = RIDGE_GATED != 0, kProbs = RIDGE_PROBS != 0, kMask = RIDGE_MASK != 0;
-  static constexpr bool kReadBefore = false, kHalves = kGated;
+  static constexpr bool kGated = RIDGE_GATED != 0, kProbs = RIDGE_PROBS != 0, kReadBefore = false;
+  static constexpr bool kTwins = RIDGE_TWINS != 0 && kMuchShared, kHalves = kGated && !kTwins;
   static constexpr Function kFunction = Function::RIDGE_FUNCTION;
-  // Rows whose inputs are loaded before the first is used. More would not fit beside the 64 numbers.
-  static constexpr u32 kBatch = kGated ? (kProbs || kInput == Element::kF32 ? 1 : 2) : kInput == Element::kF32 ? 2 : 4;
+  static constexpr u32 kInputs = kGated ? 3 : 2;
+  // Inputs of more than 64 KiB would leave no room for a second block beside the rest, but for twins, as they are.
+  static constexpr bool kAhead = kTwins || (kMuchShared && !kGated && kInput != Element::kF32);
+  // Rows whose inputs are in registers before the first is used. More would not fit beside the 64 numbers.
+  static constexpr bool kManyRegisters = kProbs || kFunction == Function::kClampedSilu;
+  static constexpr u32 kBatch = kInput == Element::kF32 ? (kGated ? 1 : 2) : !kGated ? 4 : kManyRegisters ? 1 : 2;
   // Of the pass that looks for the largest magnitudes: three inputs of fp32 take a few registers more.
   static constexpr u32 kLookingBlocks = kGated && kInput == Element::kF32 ? 1 : 2;
-  using Pack = Packed<kInput>;
-  using Input = Pack::Row;
+  using Row = Packed<kInput>::Row;
+  using Square = Packed<kType>::Square;
 
   StoredMatrix dy, x, up;
-  const float* probs;
-  const u8* mask;
   i64 half;                               // columns of x
   u32 aligned_dy, aligned_x, aligned_up;  // rows start on 16 bytes
   Limits limits;
 
-  // A row that is none or masked is made of zeros, of which both gradients are 0 whatever the function.
-  __device__ __forceinline__ void load(i64 rows, i64, i64 row, i64 col, Packed<kType>::Square& to) const {
-    const Under under = kGated ? under_halves(col, half) : Under{col, kSide};
+  __device__ __forceinline__ const StoredMatrix& input(u32 which) const {
+    return which == 0 ? dy : which == 1 ? x : up;
+  }
+  __device__ __forceinline__ bool is_aligned(u32 which) const {
+    return (which == 0 ? aligned_dy : which == 1 ? aligned_x : aligned_up) != 0;
+  }
+  // With kHalves.
+  __device__ __forceinline__ void read(u32 which, u32 i, const EightRows& at, i64 col, Row& to) const {
+    load_under<kInput>(input(which), is_aligned(which), end_of(at, i), half, row_of(at, i), under_halves(col, half),
+                       to);
+  }
+
+  // Of an element, scaled by its row's factor.
+  __device__ __forceinline__ static float gradient_of_x(float dy, const Value& f, const Value& u) {
+    float gradient = dy;
+    if constexpr (kGated) gradient *= u.f;
+    gradient *= f.slope;
+    return kFunction == Function::kRelu2 ? 2.0f * gradient : gradient;
+  }
+  __device__ __forceinline__ static float gradient_of_up(float dy, const Value& f, const Value& u) {
+    return dy * f.f * u.slope;
+  }
+  template <class Read>
+  __device__ __forceinline__ void make(const EightRows& at, i64 col, const Read& read, Square& to) const {
+    const Under under = kHalves ? under_halves(col, half) : Under{col, kSide};
 #pragma unroll
     for (u32 first = 0; first < kSide; first += kBatch) {
-      Input a[kBatch], b[kBatch], c[kGated ? kBatch : 1];
-      float p[kProbs ? kBatch : 1];
+      Row a[kBatch], b[kBatch], c[kGated ? kBatch : 1];
 #pragma unroll
       for (u32 i = 0; i < kBatch; ++i) {
-        const i64 at = row + first + i;
-        const bool counts = at < rows && (!kMask || mask[at] != 0);
-        const i64 end = counts ? rows : 0;
-        load_under<kInput>(dy, aligned_dy != 0, end, half, at, under, a[i]);
-        load_under<kInput>(x, aligned_x != 0, end, half, at, under, b[i]);
-        if constexpr (kGated) load_under<kInput>(up, aligned_up != 0, end, half, at, under, c[i]);
-        if constexpr (kProbs) p[i] = counts ? probs[at] : 0.0f;
+        read(0, first + i, a[i]), read(1, first + i, b[i]);
+        if constexpr (kGated) read(2, first + i, c[i]);
       }
 #pragma unroll
       for (u32 i = 0; i < kBatch; ++i) {
+        const float factor = factor_of(at, first + i);
 #pragma unroll
         for (u32 j = 0; j < kSide; ++j) {
           const Value f = value_of<kFunction>(element_of<kInput>(b[i], j), limits);
+          const Value u = gate_of<kFunction>(kGated ? element_of<kInput>(c[kGated ? i : 0], j) : 1.0f, limits);
           float scaled = element_of<kInput>(a[i], j);
-          if constexpr (kProbs) scaled *= p[i];
-          if constexpr (kGated) {
-            const Value u = gate_of<kFunction>(element_of<kInput>(c[i], j), limits);
-            const bool of_up = j >= under.turn;
-            scaled *= of_up ? f.f : u.f;
-            scaled *= of_up ? u.slope : f.slope;
-            if (kFunction == Function::kRelu2 && !of_up) scaled *= 2.0f;
-          } else {
-            scaled *= f.slope;
-            if constexpr (kFunction == Function::kRelu2) scaled *= 2.0f;
-          }
-          to[first + i][j] = __float_as_uint(scaled);
+          if constexpr (kProbs) scaled *= factor;
+          const bool of_up = kGated && j >= under.turn;
+          to[first + i][j] = __float_as_uint(of_up ? gradient_of_up(scaled, f, u) : gradient_of_x(scaled, f, u));
         }
       }
+    }
+  }
+  template <class Read, class Keep>
+  __device__ __forceinline__ void make_twins(const EightRows& at, i64, const Read& read, const Keep& keep,
+                                             Square& to) const {
+#pragma unroll
+    for (u32 i = 0; i < kSide; ++i) {
+      Row a, b, c;
+      read(0, i, a), read(1, i, b), read(2, i, c);
+      const float factor = factor_of(at, i);
+      Packed<kType>::Row of_up;
+#pragma unroll
+      for (u32 j = 0; j < kSide; ++j) {
+        const Value f = value_of<kFunction>(element_of<kInput>(b, j), limits);
+        const Value u = gate_of<kFunction>(element_of<kInput>(c, j), limits);
+        const float scaled = kProbs ? element_of<kInput>(a, j) * factor : element_of<kInput>(a, j);
+        to[i][j] = __float_as_uint(gradient_of_x(scaled, f, u));
+        of_up[j] = __float_as_uint(gradient_of_up(scaled, f, u));
+      }
+      keep(i, of_up);
     }
   }
 };
