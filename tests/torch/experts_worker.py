@@ -140,6 +140,7 @@ def main():
     check(rank, ranks, [0, 0])
     check(rank, ranks, [25, 31], skew=True)
     check(rank, ranks, [64, 33], torch.bfloat16, 34, renormalize=True)
+    check(rank, ranks, [64, 33], torch.bfloat16, 20, recipe="blockwise", renormalize=True)
     check_capacity(rank, ranks)
     check_bits(rank, ranks)
     check_sharded(rank, ranks)

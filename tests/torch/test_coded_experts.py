@@ -33,23 +33,25 @@ class Inputs:
         return rt.fp8_grouped_linear(rt.swiglu(both, probs=self.factors), self.down, self.offsets, recipe, main_grad=grads[1])
 
 
+class Shapes(TorchDispatchMode):
+    """The shapes of 16-bit tensors that operators make."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        self.seen += [tuple(t.shape) for t in (made if isinstance(made, tuple) else (made,)) if isinstance(t, torch.Tensor) and t.dtype == torch.bfloat16]
+        return made
+
+
 def expect_same(found, right, device):
     for at, (mine, other) in enumerate(zip(found, right)):
         if mine.dim() == 1 and device.type == "cuda":  # the gradient of factors is added up in another order
             torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-2)
         else:
             assert torch.equal(mine, other), at
-
-
-@pytest.mark.parametrize("recipe", ["blockwise", rt.QuantConfig("hybrid", "blockwise"), rt.QuantConfig("e5m2", "blockwise", torch.float8_e8m0fnu)], ids=str)
-@pytest.mark.parametrize("factors", [True, False])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
-def test_it_is_both_layers_bit_for_bit(device, dtype, factors, recipe):
-    inputs = Inputs(device, dtype, factors=factors)
-    found, right = inputs.together(recipe), inputs.apart(recipe)
-    expect_same((found, *torch.autograd.grad(found, inputs.leaves(), inputs.dy)), (right, *torch.autograd.grad(right, inputs.leaves(), inputs.dy)), device)
-    with torch.no_grad():
-        assert torch.equal(inputs.together(recipe), found)
 
 
 def routed(device, dtype=torch.bfloat16, tokens=101, top=3):
@@ -66,6 +68,17 @@ def of_copies(inputs, recipe="blockwise"):
     order = inputs.offsets
     both = rt.fp8_grouped_linear(rt.permute(inputs.x, order), inputs.gate_up, order.offsets, recipe)
     return rt.unpermute(rt.fp8_grouped_linear(rt.swiglu(both, probs=inputs.factors), inputs.down, order.offsets, recipe), order)
+
+
+@pytest.mark.parametrize("recipe", ["blockwise", rt.QuantConfig("hybrid", "blockwise"), rt.QuantConfig("e5m2", "blockwise", torch.float8_e8m0fnu)], ids=str)
+@pytest.mark.parametrize("factors", [True, False])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_it_is_both_layers_bit_for_bit(device, dtype, factors, recipe):
+    inputs = Inputs(device, dtype, factors=factors)
+    found, right = inputs.together(recipe), inputs.apart(recipe)
+    expect_same((found, *torch.autograd.grad(found, inputs.leaves(), inputs.dy)), (right, *torch.autograd.grad(right, inputs.leaves(), inputs.dy)), device)
+    with torch.no_grad():
+        assert torch.equal(inputs.together(recipe), found)
 
 
 @pytest.mark.parametrize("recipe", ["blockwise", rt.QuantConfig("hybrid", "blockwise")], ids=str)
@@ -93,13 +106,14 @@ def test_rows_of_any_number(device, rows):
     expect_same((found, *torch.autograd.grad(found, inputs.leaves(), inputs.dy)), (right, *torch.autograd.grad(right, inputs.leaves(), inputs.dy)), device)
 
 
+@pytest.mark.parametrize("make", [Inputs, routed])
 @pytest.mark.parametrize("asked", [(0,), (1,), (2,), (3,), (1, 2)], ids=str)
-def test_gradients_that_are_asked_for_alone(device, asked):
-    inputs = Inputs(device)
+def test_gradients_that_are_asked_for_alone(device, asked, make):
+    inputs = make(device)
     for at, leaf in enumerate(inputs.leaves()):
         leaf.requires_grad_(at in asked)
     wanted = [leaf for leaf in inputs.leaves() if leaf.requires_grad]
-    found, right = inputs.together(), inputs.apart()
+    found, right = inputs.together(), inputs.apart() if make is Inputs else of_copies(inputs)
     expect_same(torch.autograd.grad(found, wanted, inputs.dy), torch.autograd.grad(right, wanted, inputs.dy), device)
 
 
@@ -133,19 +147,6 @@ def test_what_rows_of_no_group_hold_changes_nothing(device):
         assert torch.equal(mine, other)
 
 
-class Shapes(TorchDispatchMode):
-    """The shapes of 16-bit tensors that operators make."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        made = func(*args, **(kwargs or {}))
-        self.seen += [tuple(t.shape) for t in (made if isinstance(made, tuple) else (made,)) if isinstance(t, torch.Tensor) and t.dtype == torch.bfloat16]
-        return made
-
-
 def test_neither_swiglu_nor_its_gradients_are_stored(device):
     inputs = Inputs(device)
     with Shapes() as forward:
@@ -171,11 +172,18 @@ def test_compile(device, make):
         assert torch.equal(mine, right)
 
 
-def test_second_derivatives_are_refused(device):
-    inputs = Inputs(device)
-    (dx,) = torch.autograd.grad(inputs.together().square().sum(), inputs.x, create_graph=True)
-    with pytest.raises(NotImplementedError, match="no derivative"):
-        dx.sum().backward()
+@pytest.mark.parametrize("make", [Inputs, routed])
+def test_second_derivatives_are_refused(device, make):
+    inputs = make(device)
+    for loss in (lambda y: y.square().sum(), lambda y: y.sum()):
+        for leaf in inputs.leaves():
+            (gradient,) = torch.autograd.grad(loss(inputs.together()), leaf, create_graph=True)
+            with pytest.raises(NotImplementedError, match="fp8_gated_experts: no second derivative"):
+                gradient.sum().backward()
+    main_grads = (torch.zeros(inputs.gate_up.shape, device=device), None)
+    with pytest.raises(NotImplementedError, match="main_grad takes no gradient that is to be differentiated again"):
+        torch.autograd.grad(inputs.together(main_grads=main_grads).sum(), inputs.gate_up, create_graph=True)
+    assert not main_grads[0].any()
 
 
 def test_autocast(device):
@@ -189,7 +197,7 @@ def test_autocast(device):
 
 @pytest.mark.parametrize("recipe", ["rowwise", "rowwise_with_gw_hp", rt.Recipe(BLOCKS, BLOCKS, None), rt.QuantConfig(granularity="blockwise", rounding="stochastic")], ids=str)
 def test_recipes_with_several_codes_of_an_operand_are_refused(device, recipe):
-    with pytest.raises(ValueError, match="codes an operand in more than one way; use 'blockwise'"):
+    with pytest.raises(ValueError, match="an operand has not the same codes in both of its products; use 'blockwise'"):
         Inputs(device).together(recipe)
 
 
@@ -198,3 +206,53 @@ def test_codes_of_another_recipe_are_named(device):
     rows = rt.quantize(inputs.down, rt.QuantConfig(granularity="rowwise"), weight=True, transpose=True)
     with pytest.raises(ValueError, match="weight has scales by row; here they are by 128x128"):
         rt.fp8_gated_experts(inputs.x, inputs.gate_up, rows, inputs.offsets)
+
+
+@pytest.mark.parametrize(
+    "change,says",
+    [
+        (lambda i: {"x": i.x[0]}, r"give \[rows, in\], \[experts, 2 inner, in\] and \[experts, out, inner\]"),
+        (lambda i: {"down": i.down[1:]}, r"give \[rows, in\]"),
+        (lambda i: {"down": i.down[..., 1:]}, r"give \[rows, in\]"),
+        (lambda i: {"gate_up": i.gate_up[..., 1:]}, r"give \[rows, in\]"),
+        (lambda i: {"factors": i.factors[1:]}, r"give one for each row, \(320,\), in torch.float32"),
+        (lambda i: {"factors": i.factors.double()}, r"give one for each row, \(320,\), in torch.float32"),
+        (lambda i: {"offsets": rt.expert_order(torch.zeros(7, 1, dtype=torch.int32, device=i.x.device), GROUPS)}, "x has 320 rows, and the order is of 7 tokens"),
+        (lambda i: {"main_grads": (i.down, None)}, "the main_grad of gate_up is .* give the shape of gate_up"),
+        (lambda i: {"main_grads": (None, i.down.double())}, "the main_grad of down is .* in torch.float64; give the shape of down"),
+    ],
+)
+def test_what_does_not_go_together_is_named(device, change, says):
+    inputs = Inputs(device)
+    given = {"x": inputs.x, "gate_up": inputs.gate_up, "down": inputs.down, "offsets": inputs.offsets, "factors": inputs.factors, **change(inputs)}
+    with pytest.raises(ValueError, match=says):
+        rt.fp8_gated_experts(**given)
+
+
+def test_weights_without_codes_of_their_transposes_will_do_where_no_gradient_reads_them(device):
+    inputs = Inputs(device)
+    weights = [rt.quantize(weight.detach(), BLOCKS, weight=True) for weight in (inputs.gate_up, inputs.down)]
+    made = rt.fp8_gated_experts(inputs.x.detach(), *weights, inputs.offsets, factors=inputs.factors.detach())
+    assert torch.equal(made, inputs.together())
+
+
+def test_a_graph_replays_with_other_tokens(on_gpu, device):
+    inputs = routed(device)
+    experts = torch.randint(0, GROUPS, (101, 3), device=device)
+
+    def step():
+        inputs.offsets = rt.expert_order(experts, GROUPS)
+        made = inputs.together()
+        return made, *torch.autograd.grad(made, inputs.leaves(), inputs.dy)
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step()
+    experts.copy_(torch.randint(-1, 2, (101, 3), device=device))
+    graph.replay()
+    for mine, eager in zip(captured, step()):
+        assert torch.equal(mine, eager)

@@ -297,10 +297,16 @@ def test_autocast_and_flops(device):
 
 def test_second_derivatives_are_refused(device):
     x, w = operands(device, torch.float32)
-    x.requires_grad_()
-    (dx,) = torch.autograd.grad(rt.fp8_grouped_linear(x, w, offsets_on(device)).square().sum(), x, create_graph=True)
-    with pytest.raises(NotImplementedError, match="no derivative"):
-        dx.sum().backward()
+    x.requires_grad_(), w.requires_grad_()
+    for loss in (lambda y: y.square().sum(), lambda y: y.sum()):
+        for leaf in (x, w):
+            (gradient,) = torch.autograd.grad(loss(rt.fp8_grouped_linear(x, w, offsets_on(device))), leaf, create_graph=True)
+            with pytest.raises(NotImplementedError, match="fp8_grouped_linear: no second derivative"):
+                gradient.sum().backward()
+    main_grad = torch.zeros(w.shape, device=device)
+    with pytest.raises(NotImplementedError, match="main_grad takes no gradient that is to be differentiated again"):
+        torch.autograd.grad(rt.fp8_grouped_linear(x, w, offsets_on(device), main_grad=main_grad).sum(), w, create_graph=True)
+    assert not main_grad.any()
 
 
 def test_wrong_offsets_are_named_on_a_processor(on_cpu):

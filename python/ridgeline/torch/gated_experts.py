@@ -78,6 +78,15 @@ def _plain_experts(
     return _plain_down(both, down, offsets, factors, main_grads[1])
 
 
+def check_main_grad(op: str, name: str, main_grad: torch.Tensor | None, weight: torch.Tensor) -> None:
+    """ValueError where the gradient of a weight cannot be added there."""
+    if main_grad is not None and (main_grad.shape != weight.shape or main_grad.dtype not in (weight.dtype, torch.float32)):
+        raise ValueError(
+            f"{op}: the main_grad of {name} is {tuple(main_grad.shape)} in {main_grad.dtype}; give the shape of {name}, {tuple(weight.shape)}, in "
+            f"{weight.dtype} or torch.float32"
+        )
+
+
 def gated_experts(
     x: torch.Tensor,
     gate_up: torch.Tensor,
@@ -105,10 +114,8 @@ def gated_experts(
     float64, tensors of other classes (DTensor), forward mode and ``torch.func`` take the operators one by one, and so do second derivatives.
     """
     x, gate_up, down = autocast(x), autocast(gate_up), autocast(down)
-    if main_grads[1] is not None and (main_grads[1].shape != down.shape or main_grads[1].dtype not in (down.dtype, torch.float32)):
-        raise ValueError(
-            f"gated_experts: main_grads[1] is {tuple(main_grads[1].shape)} in {main_grads[1].dtype}; give the shape of down, {tuple(down.shape)}, in {down.dtype} or torch.float32"
-        )
+    for name, main_grad, weight in zip(("gate_up", "down"), main_grads, (gate_up, down)):
+        check_main_grad("gated_experts", name, main_grad, weight)
     differentiated = not torch.compiler.is_compiling() and transformed()
     if x.dtype == torch.float64 or differentiated or any(type(each) not in _PLAIN for each in (x, gate_up, down)):
         return _plain_experts(x, gate_up, down, offsets, factors, index, places, main_grads)

@@ -152,6 +152,29 @@ def _both_gradients(
     return _Both(Codes(q, scale), Codes(q_t, scale_t), padded), dfactors
 
 
+_ONCE = (
+    "{op}: no second derivative: this gradient is made of 8-bit floats; where it is differentiated again (gradient penalties, Hessians) make the "
+    "forward call of grouped_gemm, or of a layer in 'with autocast_fp8(enabled=False)'"
+)
+
+
+def refused_again(op: str, gradients: tuple[torch.Tensor | None, ...]) -> tuple[torch.Tensor | None, ...]:
+    """Gradients of 8-bit products: where they are to be differentiated again that is an error."""
+    if not differentiated_again():
+        return gradients
+    return tuple(None if each is None else products.refused(each, _ONCE.format(op=op)) for each in gradients)
+
+
+def differentiated_again() -> bool:
+    """Whether a backward that runs is asked for gradients that may be (create_graph=True)."""
+    return torch.is_grad_enabled() and not torch.compiler.is_compiling()
+
+
+def check_no_main_grad(op: str, *main_grads: torch.Tensor | None) -> None:
+    if differentiated_again() and any(each is not None for each in main_grads):
+        raise NotImplementedError(f"{op}: main_grad takes no gradient that is to be differentiated again (create_graph=True); leave main_grad out")
+
+
 class _Experts(torch.autograd.Function):
     """Saved are what the gradients read: codes where their products are of 8 bits, else the operand. With factors x is gate and up, and what is
     multiplied is ``swiglu`` of it, in codes that are alike for both products.
@@ -201,6 +224,7 @@ class _Experts(torch.autograd.Function):
         need_x, need_w, need_factors = ctx.needs_input_grad[0], ctx.needs_input_grad[1], ctx.needs_input_grad[6]
         along, across = products.specs_of(for_dx, "dx")[0], products.specs_of(for_dw, "dw")[0]
         need_h = need_x or need_factors
+        check_no_main_grad("fp8_grouped_linear", main_grad if need_w else None)
         both = _both(dy, offsets, along) if need_h and need_w and along is not None and _alike(along, across) else None
         if need_h:
             rows = both.rows if both is not None else _along(dy, along)
@@ -219,6 +243,10 @@ class _Experts(torch.autograd.Function):
         if factors is not None and need_h:
             made = _activation_backward(dx, gate_up, None, factors, None, "silu", True, 1.702, 7.0, need_x, False, need_factors)
             dx, dfactors = made[0] if need_x else None, made[2] if need_factors else None
+        if along is not None:
+            dx, dfactors = refused_again("fp8_grouped_linear", (dx, dfactors))
+        if across is not None:
+            (dw,) = refused_again("fp8_grouped_linear", (dw,))
         return dx, dw, None, None, None, None, dfactors, *[None] * (len(ctx.needs_input_grad) - 7)
 
 

@@ -179,9 +179,19 @@ class _Operand(NamedTuple):
 Sizes = tuple[int, int, int]  # m, n, k
 
 
-def _refused(gradient: torch.Tensor, product: str, recipe: Recipe) -> torch.Tensor:
-    made: torch.Tensor = _NoSecondDerivative.apply(torch.empty(0, requires_grad=True), gradient, product, recipe)  # type: ignore[no-untyped-call]
+def refused(gradient: torch.Tensor, message: str) -> torch.Tensor:
+    """A gradient that cannot be differentiated again: NotImplementedError where it is."""
+    made: torch.Tensor = _NoSecondDerivative.apply(torch.empty(0, requires_grad=True), gradient, message)  # type: ignore[no-untyped-call]
     return made
+
+
+def _refused(gradient: torch.Tensor, product: str, recipe: Recipe) -> torch.Tensor:
+    return refused(
+        gradient,
+        f"gemm_fp8: no second derivative: {product} of a layer is made of 8-bit floats by its recipe ({recipe}); where it is "
+        f"differentiated again (gradient penalties, Hessians) give a recipe with {product}=None, or make the forward call in "
+        "'with autocast_fp8(enabled=False)'",
+    )
 
 
 class _Seen(NamedTuple):
@@ -197,17 +207,13 @@ class _NoSecondDerivative(torch.autograd.Function):
     """A gradient as it is, behind a tensor that asks for derivatives: it depends on more than autograd knows of."""
 
     @staticmethod
-    def forward(ctx: Any, marker: torch.Tensor, gradient: torch.Tensor, product: str, recipe: Recipe) -> torch.Tensor:
-        ctx.product, ctx.recipe = product, recipe
+    def forward(ctx: Any, marker: torch.Tensor, gradient: torch.Tensor, message: str) -> torch.Tensor:
+        ctx.message = message
         return gradient.view_as(gradient)
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:
-        raise NotImplementedError(
-            f"gemm_fp8: no second derivative: {ctx.product} of a layer is made of 8-bit floats by its recipe ({ctx.recipe}); where it is "
-            f"differentiated again (gradient penalties, Hessians) give a recipe with {ctx.product}=None, or make the forward call in "
-            "'with autocast_fp8(enabled=False)'"
-        )
+        raise NotImplementedError(ctx.message)
 
 
 class _Layer(torch.autograd.Function):

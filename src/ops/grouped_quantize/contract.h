@@ -2,7 +2,7 @@
 // experts of a mixture, each group at a multiple of `align` rows, and the same of the transpose. Where groups begin is
 // read on the device.
 //
-//   rows o[g] .. o[g+1] of x are those of group g, o = offsets, and n[g] their number
+//   rows o[g] .. o[g+1] of m are those of group g, o = offsets, and n[g] their number
 //   p[0] = 0, p[g+1] = p[g] + n[g] rounded up to a multiple of align                                     (padded)
 //   y[p[g] + i,:] = m[o[g] + i,:] for i < n[g]; every other row of y is 0        q, scale, q_t, scale_t = quantize(y)
 //
@@ -19,19 +19,16 @@
 //   dprobs[r] = sum_j dy[r,j] silu(a[r,j]) b[r,j] for the rows r of all groups, 0 for others
 //
 // Index     index [rows], i32, with kRows: x has any number of rows, tokens that experts share. A negative one stands
-// for
-//           a row of zeros. What is said of the rows of x is then said of those of m.
+//           for a row of zeros.
 // Shapes    x as above, offsets [groups + 1], probs and dprobs [rows], y [capacity, cols], padded [groups + 1]. The
-// capacity is
-//           what no offsets exceed, grouped_quantize_capacity(rows, groups, align). Of y, q [capacity, cols] and q_t
-//           [cols, capacity] with their scales, as quantize has them, but for scale_t of kRow; either pair may be left
-//           out (rank 0). Sizes from 0, groups from 1; align 16, 32, 64 or 128. With `own_rows` q and its scales are of
-//           m where its rows lie, those of no group 0: q [rows, cols]. Products along the rows take groups that begin
-//           anywhere, so that they read q with `offsets` and q_t with `padded`. With both copies, kVector or kMx, align
-//           128.
-// Dtypes    x and dy the same one of f32, bf16, f16; probs and dprobs f32; offsets i32 or i64, padded the same; codes
-// and scales
-//           as quantize's.
+//           capacity is what no offsets exceed, grouped_quantize_capacity(rows, groups, align). Of y, q
+//           [capacity, cols] and q_t [cols, capacity] with their scales, as quantize has them, but for scale_t of kRow;
+//           either pair may be left out (rank 0). Sizes from 0, groups from 1; align 16, 32, 64 or 128. With `own_rows`
+//           q and its scales are of m where its rows lie, those of no group 0: q [rows, cols]. Products along the rows
+//           take groups that begin anywhere, so that they read q with `offsets` and q_t with `padded`. With both
+//           copies, kVector or kMx, align 128.
+// Dtypes    x and dy the same one of f32, bf16, f16; probs and dprobs f32; index i32; offsets i32 or i64, padded the
+//           same; codes and scales as quantize's.
 // Layout    Columns are contiguous (stride 1); rows may be any number of elements >= the columns apart, the scales'
 //           too; offsets, probs, dprobs and padded contiguous. Aliasing  No output may overlap an input or another
 //           output.
@@ -51,9 +48,8 @@
 // Streams   As quantize's; offsets are read by the kernel, in the stream's order.
 // Backward  None: frameworks pass the gradient through.
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, an align that is none of these or
-//           too small for the scales, index, dy, probs or dprobs that `of` does not
-//           have, dprobs without probs, an odd number of columns of
-//           two halves, own_rows without what goes with it, a capacity beyond i32 with offsets of
+//           too small for the scales, index, dy, probs or dprobs that `of` does not have, dprobs without probs, an odd
+//           number of columns of two halves, own_rows without what goes with it, a capacity beyond i32 with offsets of
 //           that, and what quantize refuses; with the values. On a processor offsets that fall or leave 0 .. rows, and
 //           for a row of a group an index from the number of rows of x on: the error names place and value, and nothing
 //           is written. A GPU takes an offset that is less than one before it for that one, one outside of 0 .. rows
@@ -77,7 +73,7 @@ struct GroupedQuantizeArgs {
   GroupedQuantizeOf of = GroupedQuantizeOf::kRows;
   TensorView dy;            // of kSwigluBackward
   TensorView probs;         // rank 0: 1
-  bool own_rows = false;    // q lies as the rows of x do
+  bool own_rows = false;    // q lies as the rows of m do
   TensorView padded;        // written
   TensorView dprobs;        // written; of kSwigluBackward with probs; rank 0: not wanted
   TensorView q, scale;      // written; rank 0: not wanted

@@ -1,5 +1,5 @@
 // Tiles of y are made in fp32 from the rows of x that they hold, and stay in cache for both copies (coding/panels.h).
-// The group of a row is found by halving, once for each row of a tile. Where q lies as the rows of x, each copy makes
+// The group of a row is found by halving, once for each row of a tile. Where q lies as the rows do, each copy makes
 // tiles of its own.
 #include <algorithm>
 
@@ -115,7 +115,7 @@ class Padded final : public coding::PanelSource {
   [[nodiscard]] std::span<const std::int64_t> segment_ends() const override { return ends_; }
 
  private:
-  // The row of x; -1: none.
+  // The row of m; -1: none.
   [[nodiscard]] std::int64_t source_of(std::int64_t row) const {
     const auto g = static_cast<std::size_t>(std::ranges::upper_bound(padded_, row) - padded_.begin() - 1);
     if (g + 1 == padded_.size()) return -1;

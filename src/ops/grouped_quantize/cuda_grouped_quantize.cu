@@ -220,8 +220,8 @@ struct Source {
   // Rows whose inputs are in registers at a time.
   static constexpr u32 kBatch = kType == Element::kF32 ? 1 : kHalves ? 2 : 4;
   static constexpr bool kGather = RIDGE_GATHER != 0;
-  static constexpr i64 kTileColumns = 128;
   static constexpr u32 kNoRow = ~0u;
+  static constexpr i64 kPartColumns = 128;  // of a tile
   using Pack = Packed<kType>;
   using Row = Pack::Row;
 
@@ -234,7 +234,7 @@ struct Source {
   i64 sources;              // rows of x that are found by index
   u32 aligned, aligned_dy;  // rows, and halves of them, start on 16 bytes
   u32* largest;             // magnitudes of columns of each group, [groups, columns]
-  float* parts;             // of the gradients of factors, [tiles across a half, rows of x]
+  float* parts;             // of the gradients of factors, [tiles across a half, rows of m]
   float* dprobs;
 
   __device__ __forceinline__ StoredMatrix input(u32 which) const {
@@ -243,13 +243,12 @@ struct Source {
   }
   __device__ __forceinline__ bool is_aligned(u32 which) const { return (which == 2 ? aligned_dy : aligned) != 0; }
 
-  // Of eight rows of the padded matrix: where those of m begin and their group ends; of one of them, by the lane, what
-  // it is multiplied with, or which row of x it is, and whether all of them are one.
+  // Of eight rows of the padded matrix.
   struct EightRows {
-    u32 first, end;
-    float factor;
-    u32 source;
-    bool all;
+    u32 first, end;  // where those of m begin, and where their group ends
+    float factor;    // what one of them, by the lane, is multiplied with
+    u32 source;      // with kGather: which row of x one of them is, by the lane
+    bool all;        // and whether each of the eight is one
   };
   __device__ __forceinline__ EightRows find_rows(i64, i64 row) const {
     const auto from = groups.rows_of(static_cast<u32>(row));
@@ -263,7 +262,8 @@ struct Source {
     }
     return at;
   }
-  // By whole warps.
+  // By whole warps, which copies ahead are not made by.
+  static_assert(!kGather || !kAhead);
   __device__ __forceinline__ i64 row_of(const EightRows& at, u32 i) const {
     if constexpr (kGather) return of_row(at.source, i);
     return static_cast<i64>(at.first) + i;
@@ -312,8 +312,8 @@ struct Source {
     }
     const float sum = sums[0] + __shfl_xor_sync(~0u, sums[0], kSide);
     const u32 lane = threadIdx.x % (2 * kSide), row = at.first + lane;
-    const i64 tile = col / kTileColumns;
-    if (lane < kSide && row < at.end && tile * kTileColumns < half) parts[tile * groups.rows + row] = sum;
+    const i64 tile = col / kPartColumns;
+    if (lane < kSide && row < at.end && tile * kPartColumns < half) parts[tile * groups.rows + row] = sum;
   }
   // Of rows of gate, up and dy; where a row is none they are zeros, and 0 is made of them.
   __device__ __forceinline__ static void make_row(const Row& gate, const Row& up, const Row& dy, float factor,
@@ -431,7 +431,7 @@ __device__ __forceinline__ void write_dprobs(const Source& source) {
   if (row >= rows) return;
   float sum = 0;
   if (row >= inside.first && row < inside.end) {
-    const i64 tiles = (source.half + kTile - 1) / kTile;
+    const i64 tiles = (source.half + Source::kPartColumns - 1) / Source::kPartColumns;
 #pragma unroll 8
     for (i64 tile = 0; tile < tiles; ++tile) sum += source.parts[tile * rows + row];
   }

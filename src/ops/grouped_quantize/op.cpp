@@ -270,7 +270,7 @@ Result<Call> make_call(const Args& args) {
 
 std::vector<record::ParamInfo> params() {
   std::vector<record::ParamInfo> all = {{"rows", "256", "of all groups together, and of none", {}},
-                                        {"cols", "256", "of x", {}},
+                                        {"cols", "256", "of what is coded", {}},
                                         {"groups", "4", "of rows", {}},
                                         {"align", "128", "each group begins at a multiple of it: 16, 32, 64, 128", {}},
                                         {"dtype", "bf16", "of x", {"f32", "bf16", "f16"}},
@@ -278,7 +278,7 @@ std::vector<record::ParamInfo> params() {
                                         load_param(),
                                         {"of", "rows", "what is coded", {"rows", "swiglu", "swiglu_backward"}},
                                         record::flag_param("probs", "1: times a factor of each row"),
-                                        record::flag_param("own_rows", "1: q lies as the rows of x, not padded"),
+                                        record::flag_param("own_rows", "1: q lies as the rows do, not padded"),
                                         record::flag_param("dprobs", "1: the gradient of probs, too"),
                                         record::flag_param("gather", "1: rows of x are found by an index"),
                                         {"sources", "0", "rows of x with gather; left out: as many as rows", {}}};

@@ -1,4 +1,4 @@
-// Which row of x a row of the padded matrix is, from offsets that nothing has checked, by whole warps. Stands behind
+// Which row of m a row of the padded matrix y is, from offsets that nothing has checked, by whole warps. Stands behind
 // u32 and i64; it includes nothing.
 #pragma once
 
@@ -6,7 +6,7 @@ namespace ridge::cuda {
 
 constexpr u32 kGroupLanes = 32;  // groups that a warp looks at at once
 
-// What a lane knows of its group: rows begin .. end of x are rows first .. last of y, padding included.
+// What a lane knows of its group: rows begin .. end of m are rows first .. last of y, padding included.
 struct RowGroup {
   u32 begin, end, first, last;
 };
@@ -16,10 +16,10 @@ template <bool kWide>
 struct RowGroups {
   const void* offsets;  // [count + 1], of 4 or 8 bytes
   void* padded;         // the same
-  u32 rows, count;      // of x
+  u32 rows, count;      // of m; of groups
   i64 align;            // a multiple of 16
 
-  // Within x.
+  // Within m.
   __device__ __forceinline__ u32 offset(u32 at) const {
     i64 found = 0;
     if constexpr (kWide) {
@@ -33,7 +33,7 @@ struct RowGroups {
 
   // The groups before those of a step.
   struct Before {
-    u32 next, begin, place;  // the first group that is not among them, and where it begins in x and in y
+    u32 next, begin, place;  // the first group that is not among them, and where it begins in m and in y
   };
   __device__ __forceinline__ Before start() const { return {0, offset(0), 0}; }
   // Group before.next + lane; behind the last one a group without rows. An offset that falls counts as the one before.
@@ -58,7 +58,7 @@ struct RowGroups {
     return {begin, end, last - size, last};
   }
 
-  // Rows first .. end of x are rows `row` .. of y, up to the last one of their group; none where end <= first. The
+  // Rows first .. end of m are rows `row` .. of y, up to the last one of their group; none where end <= first. The
   // rows that the lanes ask for are of one 16.
   struct Rows {
     u32 first, end;
@@ -74,7 +74,7 @@ struct RowGroups {
     return of_row(row, count - 1, [](const RowGroup&, int, u32 number) { return number; });
   }
 
-  // All rows of x that are of a group.
+  // All rows of m that are of a group.
   __device__ __forceinline__ Rows rows_of_all() const {
     Before before = start();
     const u32 first = before.begin;

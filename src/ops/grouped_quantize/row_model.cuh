@@ -2,7 +2,7 @@
 // have them, and zeros elsewhere. Offsets are taken as the contract says that a GPU does. Behind gating/definition.cuh.
 namespace ridge::ops::grouped_quantize {
 
-// Goes from group to group of `length` rows in all: rows begin .. end of x are rows first .. last of y, padding
+// Goes from group to group of `length` rows in all: rows begin .. end of m are rows first .. last of y, padding
 // included.
 struct GroupStep {
   rows::i64 begin, end, first, last;
@@ -28,7 +28,7 @@ struct RowModel {
   rows::i64 x, offsets, index, dy, probs;  // operands; -1: none
   rows::i64 sources;                       // rows of x
   rows::i64 count, length, cols, align;    // groups; rows of m, columns of y
-  rows::i64 of, own_rows;                  // GroupedQuantizeOf; 1: the rows are those of x
+  rows::i64 of, own_rows;                  // GroupedQuantizeOf; 1: the rows are those of m
   rows::Format kept;                       // what is made is rounded to
 
   enum Of : rows::i64 { kRows, kSwiglu, kSwigluBackward };
@@ -48,7 +48,7 @@ struct RowModel {
     return found < count ? found : count - 1;
   }
 
-  // m of a row of x.
+  // Element `column` of row `from` of m.
   template <class T, class Row>
   RIDGE_ROWS T made(const Row& row, rows::i64 from, rows::i64 column) const {
     if (of == kRows) {
@@ -83,7 +83,7 @@ struct RowModel {
   }
 
  private:
-  // The row of x; -1: none.
+  // The row of m; -1: none.
   template <class Row>
   RIDGE_ROWS rows::i64 padded_row(const Row& row) const {
     GroupStep group;

@@ -173,15 +173,12 @@ struct Source : CountedRows<RIDGE_PROBS != 0, RIDGE_MASK != 0> {
                        to);
   }
 
-  // Of an element, scaled by its row's factor.
-  __device__ __forceinline__ static float gradient_of_x(float dy, const Value& f, const Value& u) {
-    float gradient = dy;
-    if constexpr (kGated) gradient *= u.f;
-    gradient *= f.slope;
-    return kFunction == Function::kRelu2 ? 2.0f * gradient : gradient;
-  }
-  __device__ __forceinline__ static float gradient_of_up(float dy, const Value& f, const Value& u) {
-    return dy * f.f * u.slope;
+  // One of the gradients of an element whose dy is scaled by its row's factor.
+  __device__ __forceinline__ static u32 gradient_of(float scaled, bool of_up, const Value& f, const Value& u) {
+    if constexpr (kGated) scaled *= of_up ? f.f : u.f;
+    scaled *= of_up ? u.slope : f.slope;
+    if (kFunction == Function::kRelu2 && !of_up) scaled *= 2.0f;
+    return __float_as_uint(scaled);
   }
   template <class Read>
   __device__ __forceinline__ void make(const EightRows& at, i64 col, const Read& read, Square& to) const {
@@ -203,8 +200,7 @@ struct Source : CountedRows<RIDGE_PROBS != 0, RIDGE_MASK != 0> {
           const Value u = gate_of<kFunction>(kGated ? element_of<kInput>(c[kGated ? i : 0], j) : 1.0f, limits);
           float scaled = element_of<kInput>(a[i], j);
           if constexpr (kProbs) scaled *= factor;
-          const bool of_up = kGated && j >= under.turn;
-          to[first + i][j] = __float_as_uint(of_up ? gradient_of_up(scaled, f, u) : gradient_of_x(scaled, f, u));
+          to[first + i][j] = gradient_of(scaled, kGated && j >= under.turn, f, u);
         }
       }
     }
@@ -223,8 +219,8 @@ struct Source : CountedRows<RIDGE_PROBS != 0, RIDGE_MASK != 0> {
         const Value f = value_of<kFunction>(element_of<kInput>(b, j), limits);
         const Value u = gate_of<kFunction>(element_of<kInput>(c, j), limits);
         const float scaled = kProbs ? element_of<kInput>(a, j) * factor : element_of<kInput>(a, j);
-        to[i][j] = __float_as_uint(gradient_of_x(scaled, f, u));
-        of_up[j] = __float_as_uint(gradient_of_up(scaled, f, u));
+        to[i][j] = gradient_of(scaled, false, f, u);
+        of_up[j] = gradient_of(scaled, true, f, u);
       }
       keep(i, of_up);
     }
