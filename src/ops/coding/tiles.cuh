@@ -39,9 +39,9 @@
 //     template <class Read>
 //     __device__ void make(const EightRows& at, i64 col, const Read& read, Packed<kType>::Square& x) const;
 //
-// With kHalves it reads rows itself, read(which, i, at, col, row). With kAhead the launch has Ahead::kSlots bytes of
-// dynamic shared memory, and any number of blocks walks over the tiles. With kTwins, too, two tiles that lie
-// `tile_cols` apart are made of the same inputs:
+// With kHalves it says how many columns each half has, i64 half, and gets the elements under its own columns. With
+// kAhead the launch has Ahead::kSlots bytes of dynamic shared memory, and any number of blocks walks over the tiles.
+// With kTwins, too, two tiles that lie `tile_cols` apart are made of the same inputs:
 //
 //     template <class Read, class Keep>
 //     __device__ void make_twins(const EightRows& at, i64 col, const Read& read, const Keep& keep,
@@ -193,9 +193,12 @@ __device__ __forceinline__ Lines load(const Any& source, const TileParameters& p
     const auto read_whole = [&](u32 which, u32 i, RowOf<Any>& row) {
       load_whole<Any::kInput>(place_in<Any::kInput>(source.input(which), source.row_of(at, i), col), row);
     };
+    Under under{};
+    if constexpr (Any::kHalves) under = under_halves(col, source.half);
     const auto read = [&](u32 which, u32 i, RowOf<Any>& row) {
       if constexpr (Any::kHalves) {
-        source.read(which, i, at, col, row);
+        load_under<Any::kInput>(source.input(which), source.is_aligned(which), source.end_of(at, i), source.half,
+                                source.row_of(at, i), under, row);
       } else {
         load_eight<Any::kInput>(source.input(which), source.is_aligned(which), source.end_of(at, i), cols,
                                 source.row_of(at, i), col, row);

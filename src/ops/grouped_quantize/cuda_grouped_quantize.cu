@@ -222,6 +222,7 @@ struct Source {
   static constexpr bool kGather = RIDGE_GATHER != 0;
   static constexpr u32 kNoRow = ~0u;
   static constexpr i64 kPartColumns = 128;  // of a tile
+  static constexpr u32 kSums = 4;           // rows whose sums are in registers at a time
   using Pack = Packed<kType>;
   using Row = Pack::Row;
 
@@ -276,10 +277,6 @@ struct Source {
   __device__ __forceinline__ static float factor_of(const EightRows& at, u32 i) {
     return kProbs ? of_row(at.factor, i) : 1.0f;
   }
-  // With kHalves.
-  __device__ __forceinline__ void read(u32 which, u32 i, const EightRows& at, i64 col, Row& to) const {
-    load_under<kType>(input(which), is_aligned(which), at.end, half, row_of(at, i), under_halves(col, half), to);
-  }
 
   __device__ __forceinline__ static void store(const float (&y)[kSide], Row& to) {
 #pragma unroll
@@ -298,11 +295,11 @@ struct Source {
     const float scaled = kProbs ? dy * factor : dy;
     return {scaled * up * f.slope, scaled * f.f, dy * f.f * up};
   }
-  // Writes what the tile has of the gradients of its rows' factors, from the sums of a thread's eight columns; by whole
-  // warps, half of one for eight rows.
-  __device__ __forceinline__ void write_parts(const EightRows& at, i64 col, float (&sums)[kSide]) const {
+  // Writes what the tile has of the gradients of the factors of rows `first` .. `first` + kSums, from the sums of a
+  // thread's eight columns; by whole warps, half of one for eight rows.
+  __device__ __forceinline__ void write_parts(const EightRows& at, i64 col, u32 first, float (&sums)[kSums]) const {
 #pragma unroll
-    for (u32 reach = kSide / 2; reach > 0; reach /= 2) {  // the lane keeps half of its rows, and gives the others away
+    for (u32 reach = kSums / 2; reach > 0; reach /= 2) {  // the lane keeps half of its rows, and gives the others away
       const bool upper = (threadIdx.x & reach) != 0;
 #pragma unroll
       for (u32 i = 0; i < reach; ++i) {
@@ -310,10 +307,12 @@ struct Source {
         sums[i] = kept + __shfl_xor_sync(~0u, given, reach);
       }
     }
-    const float sum = sums[0] + __shfl_xor_sync(~0u, sums[0], kSide);
-    const u32 lane = threadIdx.x % (2 * kSide), row = at.first + lane;
+    float sum = sums[0];
+#pragma unroll
+    for (u32 reach = kSums; reach <= kSide; reach *= 2) sum += __shfl_xor_sync(~0u, sum, reach);
+    const u32 lane = threadIdx.x % (2 * kSide), row = at.first + first + lane;
     const i64 tile = col / kPartColumns;
-    if (lane < kSide && row < at.end && tile * kPartColumns < half) parts[tile * groups.rows + row] = sum;
+    if (lane < kSums && row < at.end && tile * kPartColumns < half) parts[tile * groups.rows + row] = sum;
   }
   // Of rows of gate, up and dy; where a row is none they are zeros, and 0 is made of them.
   __device__ __forceinline__ static void make_row(const Row& gate, const Row& up, const Row& dy, float factor,
@@ -348,15 +347,16 @@ struct Source {
   template <class Read, class Keep>
   __device__ __forceinline__ void make_twins(const EightRows& at, i64 col, const Read& read, const Keep& keep,
                                              Pack::Square& to) const {
-    float of_factors[kSide] = {};
+    float of_factors[kSums];
 #pragma unroll
     for (u32 i = 0; i < kSide; ++i) {
       Row gate, up, dy, of_up;
       read(0, i, gate), read(1, i, up), read(2, i, dy);
-      make_twin_rows(gate, up, dy, factor_of(at, i), to[i], of_up, of_factors[i]);
+      of_factors[i % kSums] = 0;
+      make_twin_rows(gate, up, dy, factor_of(at, i), to[i], of_up, of_factors[i % kSums]);
       keep(i, of_up);
+      if (kDprobs && i % kSums == kSums - 1) write_parts(at, col, i + 1 - kSums, of_factors);
     }
-    if constexpr (kDprobs) write_parts(at, col, of_factors);
   }
   template <class Read>
   __device__ __forceinline__ void make(const EightRows& at, i64 col, const Read& read, Pack::Square& to) const {
@@ -366,7 +366,7 @@ struct Source {
       return;
     }
     const Under under = kHalves ? under_halves(col, half) : Under{col, kSide};
-    float of_factors[kSide] = {};
+    float of_factors[kSums];
 #pragma unroll
     for (u32 first = 0; first < kSide; first += kBatch) {
       Row a[kBatch], b[kBatch], c[kHalves ? kBatch : 1];
@@ -377,10 +377,12 @@ struct Source {
       }
 #pragma unroll
       for (u32 i = 0; i < kBatch; ++i) {
-        make_row(a[i], b[i], c[kHalves ? i : 0], factor_of(at, first + i), under, to[first + i], of_factors[first + i]);
+        const u32 row = first + i;
+        of_factors[row % kSums] = 0;
+        make_row(a[i], b[i], c[kHalves ? i : 0], factor_of(at, row), under, to[row], of_factors[row % kSums]);
+        if (kDprobs && row % kSums == kSums - 1) write_parts(at, col, row + 1 - kSums, of_factors);
       }
     }
-    if constexpr (kDprobs) write_parts(at, col, of_factors);
   }
 #if RIDGE_OWN_ROWS
   // A tile is of one group, of which `before` of its rows lie in front of these; or of none.

@@ -167,11 +167,6 @@ struct Source : CountedRows<RIDGE_PROBS != 0, RIDGE_MASK != 0> {
   __device__ __forceinline__ bool is_aligned(u32 which) const {
     return (which == 0 ? aligned_dy : which == 1 ? aligned_x : aligned_up) != 0;
   }
-  // With kHalves.
-  __device__ __forceinline__ void read(u32 which, u32 i, const EightRows& at, i64 col, Row& to) const {
-    load_under<kInput>(input(which), is_aligned(which), end_of(at, i), half, row_of(at, i), under_halves(col, half),
-                       to);
-  }
 
   // One of the gradients of an element whose dy is scaled by its row's factor.
   __device__ __forceinline__ static u32 gradient_of(float scaled, bool of_up, const Value& f, const Value& u) {
