@@ -1,4 +1,5 @@
-// What products on GPUs are launched with, and what every kernel that stays is. Needs no GPU.
+// What products on GPUs are launched with, and how many blocks kernels that stay on their multiprocessors have on a
+// share of the GPU. Needs no GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

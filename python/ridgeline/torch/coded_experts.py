@@ -1,4 +1,4 @@
-"""Both layers of gated experts in 8-bit floats as one function, which stores neither what SwiGLU makes nor its gradients."""
+"""Both layers of gated experts in 8-bit floats as one function, which in training stores neither what SwiGLU makes nor its gradients."""
 
 from __future__ import annotations
 
@@ -131,9 +131,9 @@ def fp8_gated_experts(
     """y[r] = down[g] (f[r] silu(gate[g] x[r]) * up[g] x[r]) for the rows r of each expert g, in 8-bit floats: both layers of gated experts.
 
     The bits of ``fp8_grouped_linear(fp8_grouped_linear(x, gate_up, offsets), down, offsets, factors=f)`` and of its gradients, but for the order of the
-    sums of the gradient of factors: where there are gradients, SwiGLU and they are coded as they are made, and not stored. Second derivatives are refused.
-    With an ``ExpertOrder`` in place of offsets x and y
-    are tokens: they are those of ``unpermute`` of that of ``permute(x, order)``, whose copies of rows are not stored, either, nor are those of dy.
+    sums of the gradient of factors. Where gradients are asked for, SwiGLU and its gradients are coded as they are made, and not stored. With an
+    ``ExpertOrder`` in place of offsets x and y are tokens: y is ``unpermute`` of what the rows ``permute(x, order)`` give, and copies of rows of x and dy
+    are not stored, either. Second derivatives are refused, and main_grads where gradients are to be differentiated again.
 
     x           [rows, in], float32, bfloat16 or float16, sorted by expert; or tokens
     gate_up     [experts, 2 inner, in]: rows of gate, and behind them of up; or a QuantizedTensor of it, as ``fp8_grouped_linear`` takes it

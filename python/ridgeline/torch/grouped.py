@@ -153,8 +153,8 @@ def _both_gradients(
 
 
 _ONCE = (
-    "{op}: no second derivative: this gradient is made of 8-bit floats; where it is differentiated again (gradient penalties, Hessians) make the "
-    "forward call of grouped_gemm, or of a layer in 'with autocast_fp8(enabled=False)'"
+    "{op}: no second derivative: this gradient is made of 8-bit floats; where it is differentiated again (gradient penalties, Hessians) use grouped_gemm "
+    "or gated_experts, or call the layer in 'with autocast_fp8(enabled=False)'"
 )
 
 
@@ -327,7 +327,8 @@ def fp8_grouped_linear(
                made and not stored. For recipes whose y and dw read the same codes of it, by 1x128 and to nearest ("blockwise")
 
     x and dy are quantised along their columns for y and dx, by 1x128 or by row, and along the rows of each expert, padded to multiples of
-    128, for dw, by 1x128 or a column of the expert's rows (``grouped_quantize``). Second derivatives of 8-bit products are refused.
+    128, for dw, by 1x128 or a column of the expert's rows (``grouped_quantize``). Second derivatives of 8-bit products are refused, and main_grad where its
+    gradient is to be differentiated again.
     """
     x = autocast(x)
     weight = autocast(weight)

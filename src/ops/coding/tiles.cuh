@@ -39,9 +39,9 @@
 //     template <class Read>
 //     __device__ void make(const EightRows& at, i64 col, const Read& read, Packed<kType>::Square& x) const;
 //
-// With kHalves it says how many columns each half has, i64 half, and gets the elements under its own columns. With
-// kAhead the launch has Ahead::kSlots bytes of dynamic shared memory, and any number of blocks walks over the tiles.
-// With kTwins, too, two tiles that lie `tile_cols` apart are made of the same inputs:
+// With kHalves it has `i64 half`, the columns of each half, and read() gives the elements of the inputs that its
+// columns are made of. With kAhead the launch has Ahead::kSlots bytes of dynamic shared memory, and any number of
+// blocks walks over the tiles. With kTwins, too, two tiles that lie `tile_cols` apart are made of the same inputs:
 //
 //     template <class Read, class Keep>
 //     __device__ void make_twins(const EightRows& at, i64 col, const Read& read, const Keep& keep,

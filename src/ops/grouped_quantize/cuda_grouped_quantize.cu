@@ -1,7 +1,7 @@
 // Rows of groups in 8-bit floats with scales, each group padded to whole blocks, and the same of the transpose, from
 // one read of them, in tiles of 128 x 128 of the padded matrix (coding/tiles.cuh). A warp holds 16 rows, which are of
 // one group because groups begin at multiples of 16: it goes through the offsets, 32 groups at a time, until it is at
-// the group of its rows, and loads from where that begins in x; rows of padding are zeros that were never loaded.
+// the group of its rows, and loads from where that begins in m; rows of padding are zeros that were never loaded.
 // Scales of a row or of the whole tensor are known only after all of it was read: `ridge_grouped_quantize_amax` and
 // `ridge_grouped_quantize_scales` find them, and `ridge_grouped_quantize` reads the rows a second time. A row of the
 // transpose has a scale for each group, which a tile is of one of: their largest magnitudes are gathered in scratch
@@ -249,7 +249,7 @@ struct Source {
     u32 first, end;  // where those of m begin, and where their group ends
     float factor;    // what one of them, by the lane, is multiplied with
     u32 source;      // with kGather: which row of x one of them is, by the lane
-    bool all;        // and whether each of the eight is one
+    bool all;        // with kGather: each of the eight is a row of x
   };
   __device__ __forceinline__ EightRows find_rows(i64, i64 row) const {
     const auto from = groups.rows_of(static_cast<u32>(row));
@@ -263,7 +263,7 @@ struct Source {
     }
     return at;
   }
-  // By whole warps, which copies ahead are not made by.
+  // By whole warps: copies ahead ask for rows in branches.
   static_assert(!kGather || !kAhead);
   __device__ __forceinline__ i64 row_of(const EightRows& at, u32 i) const {
     if constexpr (kGather) return of_row(at.source, i);

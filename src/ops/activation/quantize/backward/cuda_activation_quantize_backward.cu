@@ -1,12 +1,13 @@
 // Both gradients of an activation side by side in 8-bit floats with scales, and the same of their transpose, from one
-// read of dy, x and up (coding/tiles.cuh); each thread computes the fp32 numbers that the codes are rounded from.
-// Blocks of 16-bit inputs walk over tiles, and copy the next one's to shared memory while this one is coded. Of a gate
-// two tiles, one of each gradient, are made of one copy where halves are of whole tiles: that of up waits in shared
-// memory where dy and x were. Elsewhere a tile has one of the gradients, and that of the other one from the same inputs
-// is the next block's, which finds them in the second-level cache: a thread loads its 8 x 8 elements of each, several
-// rows of them before the first is used. Scales of a row or of the whole tensor are known only after all of it was
-// computed: `ridge_activation_quantize_backward_amax` and `..._scales` find them, and
-// `ridge_activation_quantize_backward` reads and computes a second time.
+// read of dy, x and up (coding/tiles.cuh); each thread computes the fp32 numbers that the codes are rounded from. Where
+// two blocks fit into a multiprocessor with the 16-bit inputs of a tile each (Hopper), blocks walk over tiles, and copy
+// the next one's to shared memory while this one is coded: without a gate, and with one where halves are of whole
+// tiles, scales of 1x128 or 128x128 and codes rounded to nearest. Of a gate two tiles are then made of one copy, one of
+// each gradient: that of up waits in shared memory where dy and x were. Elsewhere a tile has one of the gradients, and
+// that of the other one from the same inputs is the next block's, which finds them in the second-level cache: a thread
+// loads its 8 x 8 elements of each, several rows of them before the first is used. Scales of a row or of the whole
+// tensor are known only after all of it was computed: `ridge_activation_quantize_backward_amax` and `..._scales` find
+// them, and `ridge_activation_quantize_backward` reads and computes a second time.
 //
 // Bound by memory: dy, x and up once (tensor, row: twice), every code and scale once. 64 numbers of fp32 a thread leave
 // room for two blocks of a multiprocessor. Matrices whose rows do not start on 16 bytes, the last tiles, and the second
@@ -146,7 +147,8 @@ struct Source : CountedRows<RIDGE_PROBS != 0, RIDGE_MASK != 0> {
   static constexpr bool kTwins = RIDGE_TWINS != 0 && kMuchShared, kHalves = kGated && !kTwins;
   static constexpr Function kFunction = Function::RIDGE_FUNCTION;
   static constexpr u32 kInputs = kGated ? 3 : 2;
-  // Inputs of more than 64 KiB would leave no room for a second block beside the rest, but for twins, as they are.
+  // A second block fits beside inputs of 64 KiB, and beside the 96 KiB of twins, whose scales take little
+  // (write_codes()).
   static constexpr bool kAhead = kTwins || (kMuchShared && !kGated && kInput != Element::kF32);
   // Rows whose inputs are in registers before the first is used. More would not fit beside the 64 numbers.
   static constexpr bool kManyRegisters = kProbs || kFunction == Function::kClampedSilu;
