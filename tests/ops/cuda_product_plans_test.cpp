@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "ops/cuda_plan_cases.h"
 #include "ops/matmul/cuda/calls.h"
 #include "ops/matmul/values.h"
-#include "ops/plan_cases.h"
 
 namespace ridge::ops {
 namespace {

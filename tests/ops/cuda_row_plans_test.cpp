@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ops/plan_cases.h"
+#include "ops/cuda_plan_cases.h"
 
 namespace ridge::ops {
 namespace {

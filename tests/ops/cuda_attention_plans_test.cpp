@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "ops/plan_cases.h"
+#include "ops/cuda_plan_cases.h"
 
 namespace ridge::ops {
 namespace {
