@@ -77,7 +77,7 @@ def test_there_are_examples():
 
 
 # Functions as tables and sentences write them, with every argument and default; not calls of them.
-NAMES = "gemm|grouped_gemm|grouped_gemm_fp8|fp8_grouped_linear|fp8_gated_experts|grouped_quantize|symmetric_product|gemm_fp8|quantize|dequantize|rms_norm|activation_quantize|rms_norm_quantize|layer_norm|softmax|log_softmax|logsumexp|embedding|cross_entropy|linear_cross_entropy|route|rope|attention|sdpa|QuantConfig"
+NAMES = "gemm|grouped_gemm|grouped_gemm_fp8|fp8_grouped_linear|grouped_quantize|symmetric_product|gemm_fp8|quantize|dequantize|rms_norm|activation_quantize|rms_norm_quantize|layer_norm|softmax|log_softmax|logsumexp|embedding|cross_entropy|linear_cross_entropy|route|rope|attention|sdpa|QuantConfig"
 WRITTEN = re.findall(rf"`(?:rt\.)?({NAMES})\((\w+(?:=[^`]*)?, [^`]*=[^`]*)\)`", TEXT)
 SIGNATURES = [(name, arguments) for name, arguments in WRITTEN if not re.search(r"\([^)]", arguments) and ("*, " in arguments or "True" not in arguments)]
 
