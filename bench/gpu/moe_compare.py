@@ -195,7 +195,6 @@ class Contender:
         for each in results:
             each.fill_(math.nan)  # the next result that is put there must be written
 
-
     def sustain(self, seconds):
         steps = max(3, round(seconds / statistics.median(self.step)))
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

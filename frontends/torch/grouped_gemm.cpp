@@ -37,19 +37,14 @@ struct Gathered {
   [[nodiscard]] const Tensor& index() const { return given(index_a) ? *index_a : *index_b; }
 };
 
-// `trans_a`: sums over rows. [rows], or [rows, 1] as expert_order() makes it.
-void check_index(const Gathered& by, const Tensor& a, const Tensor& b, bool trans_a, std::string_view op) {
+// `trans_a`: sums over rows.
+void check_gathered(const Gathered& by, const Tensor& a, const Tensor& b, bool trans_a, std::string_view op) {
   if (!by.any()) return;
   TORCH_CHECK_VALUE(!given(by.index_a) || !given(by.index_b), op,
                     ": the rows of one operand are found by index; give index_a or index_b");
   TORCH_CHECK_VALUE(trans_a || !given(by.index_b), op,
                     ": index_b finds rows of b, which is a matrix for each group; give index_a");
-  const std::string_view name = given(by.index_a) ? "index_a" : "index_b";
-  const Tensor& index = by.index();
-  TORCH_CHECK_TYPE(index.scalar_type() == at::kInt, op, ": ", name, " is ", type_of(index), "; give torch.int32");
-  TORCH_CHECK_VALUE(index.dim() == 1 || (index.dim() == 2 && same(index.sym_size(1), 1)), op, ": ", name, " has shape ",
-                    index.sym_sizes(), "; give the number of a row for each row of the groups");
-  TORCH_CHECK_VALUE(index.is_contiguous(), op, ": ", name, " is not contiguous; call .contiguous() on it first");
+  check_index(by.index(), op, given(by.index_a) ? "index_a" : "index_b");
   if (!given(by.places)) return;
   const Tensor& source = given(by.index_a) ? a : b;
   const auto type = by.places->scalar_type();
@@ -58,11 +53,6 @@ void check_index(const Gathered& by, const Tensor& a, const Tensor& b, bool tran
   TORCH_CHECK_VALUE(by.places->dim() == 2 && same(by.places->sym_size(0), source.sym_size(0)), op,
                     ": places has shape ", by.places->sym_sizes(), " and there are ", source.sym_size(0),
                     " rows; give the places of each of them");
-}
-
-// Rows of the groups that an operand stands for.
-c10::SymInt rows_of(const Tensor& operand, const OptionalTensor& index) {
-  return given(index) ? index->sym_size(0) : operand.sym_size(0);
 }
 
 void check_offsets(const Tensor& offsets, const c10::SymInt& groups, std::string_view op) {
@@ -87,7 +77,7 @@ std::vector<c10::SymInt> rows_sizes(const Tensor& a, const Tensor& b, const Tens
   TORCH_CHECK_VALUE(same(a.sym_size(1), k_of_b), op, ": a has ", a.sym_size(1), " columns but op(b) has ", k_of_b,
                     " rows; check trans_b");
   check_offsets(offsets, b.sym_size(0), op);
-  return {rows_of(a, by.index_a), b.sym_size(trans_b ? 1 : 2)};
+  return {rows_by_index(a, by.index_a), b.sym_size(trans_b ? 1 : 2)};
 }
 
 // Sizes of the result of sums over rows.
@@ -95,7 +85,7 @@ std::vector<c10::SymInt> sums_sizes(const Tensor& a, const Tensor& b, const Tens
                                     std::string_view op) {
   check_matrix(a, "a", op);
   check_matrix(b, "b", op);
-  const auto rows_a = rows_of(a, by.index_a), rows_b = rows_of(b, by.index_b);
+  const auto rows_a = rows_by_index(a, by.index_a), rows_b = rows_by_index(b, by.index_b);
   TORCH_CHECK_VALUE(same(rows_a, rows_b), op, ": a has ", rows_a, " rows and b has ", rows_b,
                     "; sums are over the rows of both");
   const c10::SymInt groups = offsets.dim() == 1 ? offsets.sym_size(0) - 1 : c10::SymInt(0);
@@ -108,7 +98,7 @@ std::vector<c10::SymInt> sums_sizes(const Tensor& a, const Tensor& b, const Tens
 std::vector<c10::SymInt> result_sizes(const Tensor& a, const Tensor& b, const Tensor& offsets, bool trans_a,
                                       bool trans_b, const Gathered& by) {
   TORCH_CHECK_VALUE(!(trans_a && trans_b), kOp, ": trans_a sums over the rows of both; leave trans_b out");
-  check_index(by, a, b, trans_a, kOp);
+  check_gathered(by, a, b, trans_a, kOp);
   return trans_a ? sums_sizes(a, b, offsets, by, kOp) : rows_sizes(a, b, offsets, trans_b, by, kOp);
 }
 
@@ -130,7 +120,7 @@ void grouped_add_meta(Tensor& c, const Tensor& a, const Tensor& b, const Tensor&
                       const OptionalTensor& index_b) {
   check_types(a, b, offsets, kAdd);
   const Gathered by{index_a, index_b, {}};
-  check_index(by, a, b, true, kAdd);
+  check_gathered(by, a, b, true, kAdd);
   const auto type = c.scalar_type() == at::kFloat ? at::kFloat : a.scalar_type();
   check_like(c, kAdd, "c", sums_sizes(a, b, offsets, by, kAdd), type);
   check_strides(c, kAdd, "c", false);
@@ -156,8 +146,8 @@ TwoTensors swiglu_meta(const Tensor& a, const Tensor& b, const Tensor& offsets, 
                        const OptionalTensor& probs, const OptionalTensor&, const OptionalTensor& index_a,
                        const OptionalTensor& places) {
   const Gathered by{index_a, {}, places};
-  check_swiglu(a, b, offsets, probs, rows_of(a, index_a), kSwiglu);
-  check_index(by, a, b, false, kSwiglu);
+  check_swiglu(a, b, offsets, probs, rows_by_index(a, index_a), kSwiglu);
+  check_gathered(by, a, b, false, kSwiglu);
   const auto sizes = rows_sizes(a, b, offsets, trans_b, by, kSwiglu);
   TORCH_CHECK_VALUE(same(sizes[1] % 2, 0), kSwiglu, ": op(b) has ", sizes[1],
                     " columns; give those of gate and as many of up");

@@ -160,19 +160,6 @@ void check_made_of(const Tensor& x, const OptionalTensor& dy, const OptionalTens
   check_strides(*dy, kCodes, "dy", false);
 }
 
-// Of what is coded.
-c10::SymInt rows_of(const Tensor& x, const OptionalTensor& index) {
-  return given(index) ? index->sym_size(0) : x.sym_size(0);
-}
-
-void check_index(const Tensor& index, std::string_view of) {
-  TORCH_CHECK_VALUE(of == "rows", kCodes, ": index is for of \"rows\" alone");
-  TORCH_CHECK_TYPE(index.scalar_type() == at::kInt, kCodes, ": index is ", type_of(index), "; give torch.int32");
-  TORCH_CHECK_VALUE(index.dim() == 1 || (index.dim() == 2 && TORCH_GUARD_OR_FALSE(index.sym_size(1).sym_eq(1))), kCodes,
-                    ": index has shape ", index.sym_sizes(), "; give the number of a row for each row of the groups");
-  TORCH_CHECK_VALUE(index.is_contiguous(), kCodes, ": index is not contiguous; call .contiguous() on it first");
-}
-
 codes::Coding check_codes(const Tensor& x, const Tensor& offsets, const OptionalTensor& dy, const OptionalTensor& probs,
                           const OptionalTensor& index, const Words& words) {
   codes::check_matrix(x, kCodes, "x");
@@ -183,8 +170,11 @@ codes::Coding check_codes(const Tensor& x, const Tensor& offsets, const Optional
   check_strides(x, kCodes, "x", false);
   check_offsets(offsets);
   check_made_of(x, dy, probs, of_named(words.of), words.need_dprobs);
-  if (given(index)) check_index(*index, words.of);
-  coding.plain_rows = rows_of(x, index);
+  if (given(index)) {
+    TORCH_CHECK_VALUE(words.of == "rows", kCodes, ": index is for of \"rows\" alone");
+    check_index(*index, kCodes, "index");
+  }
+  coding.plain_rows = rows_by_index(x, index);
   return coding;
 }
 
@@ -194,10 +184,10 @@ CodesAndFactors grouped_codes_meta(const Tensor& x, const Tensor& offsets, at::S
                                    const OptionalTensor& index) {
   const codes::Coding coding = check_codes(x, offsets, dy, probs, index, {format, granularity, rule, of, need_dprobs});
   const c10::SymInt factors = need_dprobs ? x.sym_size(0) : c10::SymInt(0);
-  return std::tuple_cat(
-      codes::empty_outputs(x, capacity_of(rows_of(x, index), offsets, kStep), columns_of(x, of_named(of)), coding),
-      std::make_tuple(at::empty_symint(offsets.sym_sizes(), offsets.options()),
-                      at::empty_symint({factors}, x.options().dtype(at::kFloat))));
+  return std::tuple_cat(codes::empty_outputs(x, capacity_of(rows_by_index(x, index), offsets, kStep),
+                                             columns_of(x, of_named(of)), coding),
+                        std::make_tuple(at::empty_symint(offsets.sym_sizes(), offsets.options()),
+                                        at::empty_symint({factors}, x.options().dtype(at::kFloat))));
 }
 
 CodesAndFactors grouped_codes(const Tensor& x, const Tensor& offsets, at::ScalarType format,
@@ -209,7 +199,7 @@ CodesAndFactors grouped_codes(const Tensor& x, const Tensor& offsets, at::Scalar
   const OnDeviceOf on_device(x);
   GroupedQuantizeArgs args;
   args.of = of_named(of);
-  Quantized out = codes::allocated_outputs(x, capacity_of(rows_of(x, index), offsets, kStep).expect_int(),
+  Quantized out = codes::allocated_outputs(x, capacity_of(rows_by_index(x, index), offsets, kStep).expect_int(),
                                            columns_of(x, args.of).expect_int(), coding);
   Tensor padded = allocated(offsets, offsets.sizes(), offsets.scalar_type());
   args.x = row_major_view(x, kCodes, "x");

@@ -65,6 +65,17 @@ void check_like(const Tensor& tensor, std::string_view op, std::string_view name
                     found, "; give ", name_of(dtype), " of shape ", sizes);
 }
 
+c10::SymInt rows_by_index(const Tensor& operand, const std::optional<Tensor>& index) {
+  return index && index->defined() ? index->sym_size(0) : operand.sym_size(0);
+}
+
+void check_index(const Tensor& index, std::string_view op, std::string_view name) {
+  TORCH_CHECK_TYPE(index.scalar_type() == at::kInt, op, ": ", name, " is ", type_of(index), "; give torch.int32");
+  TORCH_CHECK_VALUE(index.dim() == 1 || (index.dim() == 2 && same(index.sym_size(1), 1)), op, ": ", name, " has shape ",
+                    index.sym_sizes(), "; give the number of a row for each row of the groups");
+  TORCH_CHECK_VALUE(index.is_contiguous(), op, ": ", name, " is not contiguous; call .contiguous() on it first");
+}
+
 void check_bias(const Tensor& bias, std::string_view op, const c10::SymInt& n, at::ScalarType type) {
   check_like(bias, op, "bias", {n}, type);
   TORCH_CHECK_VALUE(bias.is_contiguous(), op, ": bias has stride ", bias.sym_stride(0),

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +27,11 @@ void check_rows(const Tensor& tensor, std::string_view op, std::string_view name
 // ValueError unless the tensor has these sizes and this dtype.
 void check_like(const Tensor& tensor, std::string_view op, std::string_view name, c10::SymIntArrayRef sizes,
                 at::ScalarType dtype);
+// Rows that an operand stands for where an index finds them.
+c10::SymInt rows_by_index(const Tensor& operand, const std::optional<Tensor>& index);
+// Of an index that finds rows, [rows], or [rows, 1] as expert_order() makes it: TypeError unless it is torch.int32,
+// ValueError for another shape or gaps.
+void check_index(const Tensor& index, std::string_view op, std::string_view name);
 // ValueError unless bias is a contiguous vector, one number for each of n columns, of the result's dtype.
 void check_bias(const Tensor& bias, std::string_view op, const c10::SymInt& n, at::ScalarType type);
 // ValueError unless main_grad has the shape of b and is b's dtype or float32.

@@ -12,6 +12,7 @@ from .adamw import AdamW  # noqa: E402
 from .heads import Attention, attention, varlen_attention  # noqa: E402
 from ._recipe import DelayedScaling, Recipe, recipe, recipes  # noqa: E402
 from .coded import activation_quantize, rms_norm_quantize  # noqa: E402
+from .coded_experts import fp8_gated_experts  # noqa: E402
 from .coded_heads import attention_fp8, quantize_heads  # noqa: E402
 from .config import QuantConfig  # noqa: E402
 from .control import autotune, backends, explain, last_used, reset, set_backend, set_sm_budget  # noqa: E402
@@ -19,7 +20,6 @@ from .conversion import convert, quantize_  # noqa: E402
 from .delayed import update_scales  # noqa: E402
 from .experts import GroupedLinear, Mixture, MoE  # noqa: E402
 from .gated_experts import gated_experts  # noqa: E402
-from .coded_experts import fp8_gated_experts  # noqa: E402
 from .grouped import fp8_grouped_linear, grouped_gemm_fp8  # noqa: E402
 from .kept import KeptWeights  # noqa: E402
 from .losses import CrossEntropyLoss, LinearCrossEntropy, ShardStatistics, cross_entropy, linear_cross_entropy, shard_gradient  # noqa: E402

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from .ops import autocast, grouped_gemm, swiglu, transformed
+from .products import differentiated_again
 
 _grouped = torch.ops.ridgeline.grouped_gemm.default
 _grouped_add = torch.ops.ridgeline.grouped_gemm_add_.default
@@ -40,7 +41,7 @@ class _Down(torch.autograd.Function):
         both, down, offsets, factors = ctx.saved_tensors
         need_both, _, need_down, _, need_factors, _ = ctx.needs_input_grad
         dboth = ddown = dfactors = None
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # they shall be differentiated again: of what the call stands for
+        if differentiated_again():  # of what the call stands for
             wanted = [each for each, need in ((both, need_both), (down, need_down), (factors, need_factors)) if need]
             made = iter(torch.autograd.grad(_plain_down(both, down, offsets, factors, ctx.main_grad), wanted, grad, create_graph=True))
             dboth, ddown, dfactors = (next(made) if need else None for need in (need_both, need_down, need_factors))

@@ -160,18 +160,13 @@ _ONCE = (
 
 def refused_again(op: str, gradients: tuple[torch.Tensor | None, ...]) -> tuple[torch.Tensor | None, ...]:
     """Gradients of 8-bit products: where they are to be differentiated again that is an error."""
-    if not differentiated_again():
+    if not products.differentiated_again():
         return gradients
     return tuple(None if each is None else products.refused(each, _ONCE.format(op=op)) for each in gradients)
 
 
-def differentiated_again() -> bool:
-    """Whether a backward that runs is asked for gradients that may be (create_graph=True)."""
-    return torch.is_grad_enabled() and not torch.compiler.is_compiling()
-
-
 def check_no_main_grad(op: str, *main_grads: torch.Tensor | None) -> None:
-    if differentiated_again() and any(each is not None for each in main_grads):
+    if products.differentiated_again() and any(each is not None for each in main_grads):
         raise NotImplementedError(f"{op}: main_grad takes no gradient that is to be differentiated again (create_graph=True); leave main_grad out")
 
 

@@ -179,6 +179,11 @@ class _Operand(NamedTuple):
 Sizes = tuple[int, int, int]  # m, n, k
 
 
+def differentiated_again() -> bool:
+    """Whether a backward that runs is asked for gradients that may be (create_graph=True)."""
+    return torch.is_grad_enabled() and not torch.compiler.is_compiling()
+
+
 def refused(gradient: torch.Tensor, message: str) -> torch.Tensor:
     """A gradient that cannot be differentiated again: NotImplementedError where it is."""
     made: torch.Tensor = _NoSecondDerivative.apply(torch.empty(0, requires_grad=True), gradient, message)  # type: ignore[no-untyped-call]
