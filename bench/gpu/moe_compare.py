@@ -7,7 +7,8 @@
 bfloat16, random normal data; the routing is given (weights in float32, experts as numbers) and its order is made in every call. Ours is rt.MoE.mix, "apart" the
 same with products and SwiGLU as calls of their own, whose result is kept, and "ridgeline-compile" what torch.compile makes of it; "torch" sorts choices, takes rows by index_select, multiplies by torch._grouped_mm and
 adds up by index_add, and "compile" is torch.compile of that. "ridgeline-fp8" is the layer with recipe "blockwise" ("-apart": its layers called one by one, with
-copies of the rows, activations and their gradients that are stored before they are coded; "-rowwise": with that recipe), and "torchao-fp8" what "torch" is with torchao's products of
+copies of the rows, activations and their gradients that are stored before they are coded; "-rowwise": with that recipe; "-kept": within rt.quantized_weights, as all micro-batches of
+a step but the first, so that no weight is quantised in it), and "torchao-fp8" what "torch" is with torchao's products of
 groups in 8 bits (scales of rows), "torchao-fp8-compile" torch.compile of that; they ask for groups of multiples of 16 rows. Gradients are those of x, of the weights of choices and of both matrices. A uniform load has every expert
 alike likely, a skewed one expert g as often as ((g + 1/2) / experts)^3 says and one expert never; a balanced one gives each the same number of rows. Before every step a gibibyte is written, which displaces the L2; three
 events time forward and backward. Contenders change places from round to round; the median counts. After these rounds come sustained ones, as in training: each contender takes
@@ -22,6 +23,7 @@ Writes OUT/moe.json (with every sample) and moe.csv after each case. What cannot
 Hopper GPU. Needs PYTHONPATH=python RIDGELINE_LIBRARY_DIR=build/lib, or ridgeline installed.
 """
 import argparse
+import contextlib
 import csv
 import functools
 import json
@@ -99,13 +101,15 @@ class Work:
         self.layer = rt.MoE(self.hidden, self.inner, self.experts, self.top, device="cuda", dtype=torch.bfloat16)
         self.parts = Apart(self.hidden, self.inner, self.experts, self.top, device="meta", dtype=torch.bfloat16)
         self.parts.gate_up, self.parts.down = self.layer.gate_up, self.layer.down
-        self.coded, self.apart, self.rowwise = (self.coded_by(recipe) for recipe in ("blockwise", "blockwise", "rowwise"))
+        self.coded, self.apart, self.kept, self.rowwise = (self.coded_by(recipe) for recipe in ("blockwise", "blockwise", "blockwise", "rowwise"))
         self.apart.down.register_forward_hook(lambda *_: None)  # both layers are then called one by one
         self.x = torch.randn(self.tokens, self.hidden, device="cuda").bfloat16().requires_grad_()
         self.dy = torch.randn(self.tokens, self.hidden, device="cuda").bfloat16()
         self.choice = chosen(load, self.experts, self.top, self.tokens)
         self.weights = torch.rand(self.tokens, self.top, device="cuda", requires_grad=True)
         self.inputs = (self.x, self.weights, self.layer.gate_up.weight, self.layer.down.weight)
+        self.codes = contextlib.ExitStack()
+        self.codes.enter_context(rt.quantized_weights(self.kept))
         self.flop = 18.0 * self.tokens * self.top * self.inner * self.hidden
 
     def coded_by(self, recipe):
@@ -124,6 +128,7 @@ class Work:
             "compile": lambda: compiled(self.x, self.weights, self.choice, *matrices),
             "ridgeline-fp8": lambda: self.coded.mix(self.x, self.weights, self.choice),
             "ridgeline-fp8-apart": lambda: self.apart.mix(self.x, self.weights, self.choice),
+            "ridgeline-fp8-kept": lambda: self.kept.mix(self.x, self.weights, self.choice),
             "ridgeline-fp8-rowwise": lambda: self.rowwise.mix(self.x, self.weights, self.choice),
             "torchao-fp8": lambda: by_torchao(self.x, self.weights, self.choice, *matrices),
             "torchao-fp8-compile": lambda: of_torchao(self.x, self.weights, self.choice, *matrices),

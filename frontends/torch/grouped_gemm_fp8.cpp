@@ -39,7 +39,8 @@ GroupedFp8Scaling scaling_of(std::string_view name, std::string_view op) {
   return GroupedFp8Scaling::kTensor;
 }
 
-// Sizes of the scales of A and of B [n, k]; along sums of A [m, rows] and B [n, rows].
+// Sizes of the scales of A and of B [n, k]; along sums of A [m, rows] and B [n, rows]. With an index A has rows of its
+// own.
 struct ScaleSizes {
   std::vector<c10::SymInt> a, b;
 };
@@ -68,9 +69,13 @@ void check_scale(const Tensor& scale, std::string_view name, const std::vector<c
 // Sizes of the result.
 std::vector<c10::SymInt> result_sizes(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
                                       const Tensor& offsets, bool along_sums, std::string_view scaling,
-                                      std::string_view op) {
+                                      const OptionalTensor& index, std::string_view op) {
   check_types(a, b, offsets, op);
   TORCH_CHECK_VALUE(a.dim() == 2, op, ": a has shape ", a.sym_sizes(), "; give a matrix of codes");
+  if (given(index)) {
+    TORCH_CHECK_VALUE(!along_sums, op, ": index_a with along_sums; sums over rows read codes of their transposes");
+    check_index(*index, op, "index_a");
+  }
   const std::int64_t dims = along_sums ? 2 : 3;
   TORCH_CHECK_VALUE(b.dim() == dims, op, ": b has shape ", b.sym_sizes(), "; give ",
                     along_sums ? "a matrix of codes, whose columns are summed over" : "a matrix for each group");
@@ -88,7 +93,7 @@ std::vector<c10::SymInt> result_sizes(const Tensor& a, const Tensor& b, const Te
   check_scale(scale_a, "scale_a", sizes.a, op);
   check_scale(scale_b, "scale_b", sizes.b, op);
   if (along_sums) return {groups, a.sym_size(0), b.sym_size(0)};
-  return {a.sym_size(0), b.sym_size(1)};
+  return {rows_by_index(a, index), b.sym_size(1)};
 }
 
 void check_out(at::ScalarType type, std::string_view op) {
@@ -96,16 +101,17 @@ void check_out(at::ScalarType type, std::string_view op) {
 }
 
 Tensor grouped_meta(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                    const Tensor& offsets, at::ScalarType out_dtype, bool along_sums, std::string_view scaling) {
+                    const Tensor& offsets, at::ScalarType out_dtype, bool along_sums, std::string_view scaling,
+                    const OptionalTensor& index) {
   check_out(out_dtype, kOp);
-  return at::empty_symint(result_sizes(a, b, scale_a, scale_b, offsets, along_sums, scaling, kOp),
+  return at::empty_symint(result_sizes(a, b, scale_a, scale_b, offsets, along_sums, scaling, index, kOp),
                           a.options().dtype(out_dtype));
 }
 
 void grouped_add_meta(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
                       const Tensor& offsets, std::string_view scaling) {
   check_out(c.scalar_type(), kAdd);
-  check_like(c, kAdd, "c", result_sizes(a, b, scale_a, scale_b, offsets, true, scaling, kAdd), c.scalar_type());
+  check_like(c, kAdd, "c", result_sizes(a, b, scale_a, scale_b, offsets, true, scaling, {}, kAdd), c.scalar_type());
   check_strides(c, kAdd, "c", false);
 }
 
@@ -130,12 +136,18 @@ GroupedGemmFp8Args arguments(const Tensor& c, const Tensor& a, const Tensor& b, 
 }
 
 Tensor grouped(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, const Tensor& offsets,
-               at::ScalarType out_dtype, bool along_sums, std::string_view scaling) {
-  check_same_device(kOp,
-                    {{"a", &a}, {"b", &b}, {"scale_a", &scale_a}, {"scale_b", &scale_b}, {"the offsets", &offsets}});
-  Tensor c = grouped_meta(a, b, scale_a, scale_b, offsets, out_dtype, along_sums, scaling);
+               at::ScalarType out_dtype, bool along_sums, std::string_view scaling, const OptionalTensor& index) {
+  check_same_device(kOp, {{"a", &a},
+                          {"b", &b},
+                          {"scale_a", &scale_a},
+                          {"scale_b", &scale_b},
+                          {"the offsets", &offsets},
+                          {"index_a", &index}});
+  Tensor c = grouped_meta(a, b, scale_a, scale_b, offsets, out_dtype, along_sums, scaling, index);
   const OnDeviceOf on_device(a);
-  check(ridge::grouped_gemm_fp8(arguments(c, a, b, scale_a, scale_b, offsets, along_sums, scaling, kOp), stream_of(a)));
+  GroupedGemmFp8Args args = arguments(c, a, b, scale_a, scale_b, offsets, along_sums, scaling, kOp);
+  if (given(index)) args.index_a = dense_view(index->flatten(), kOp, "index_a");
+  check(ridge::grouped_gemm_fp8(args, stream_of(a)));
   return c;
 }
 
@@ -151,10 +163,10 @@ void grouped_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& scal
 }
 
 Tensor dispatch(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, const Tensor& offsets,
-                at::ScalarType out_dtype, bool along_sums, std::string_view scaling) {
+                at::ScalarType out_dtype, bool along_sums, std::string_view scaling, const OptionalTensor& index) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::grouped_gemm_fp8", "").typed<decltype(grouped)>();
-  return op.call(a, b, scale_a, scale_b, offsets, out_dtype, along_sums, scaling);
+  return op.call(a, b, scale_a, scale_b, offsets, out_dtype, along_sums, scaling, index);
 }
 
 void dispatch_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
@@ -166,9 +178,11 @@ void dispatch_add(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& sca
 }
 
 Tensor grouped_autograd(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,
-                        const Tensor& offsets, at::ScalarType out_dtype, bool along_sums, std::string_view scaling) {
-  return without_derivative(kOp, {a, b, scale_a, scale_b},
-                            [&] { return dispatch(a, b, scale_a, scale_b, offsets, out_dtype, along_sums, scaling); });
+                        const Tensor& offsets, at::ScalarType out_dtype, bool along_sums, std::string_view scaling,
+                        const OptionalTensor& index) {
+  return without_derivative(kOp, {a, b, scale_a, scale_b}, [&] {
+    return dispatch(a, b, scale_a, scale_b, offsets, out_dtype, along_sums, scaling, index);
+  });
 }
 
 void grouped_add_autograd(Tensor& c, const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,

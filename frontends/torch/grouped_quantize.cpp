@@ -43,13 +43,14 @@ void check_scales(std::int64_t align, const codes::Coding& coding) {
 }
 
 codes::Coding check_call(const Tensor& x, const Tensor& offsets, at::ScalarType format, std::string_view granularity,
-                         std::string_view rule, std::int64_t align, bool row, bool column,
-                         const OptionalTensor& random) {
+                         std::string_view rule, std::int64_t align, bool row, bool column, const OptionalTensor& random,
+                         const OptionalTensor& index) {
   codes::check_matrix(x, kOp, "x");
   codes::Coding coding = codes::coding_of(kOp, format, granularity, rule, row, column, random);
   check_strides(x, kOp, "x", false);
   check_offsets(offsets);
   check_scales(align, coding);
+  if (given(index)) check_index(*index, kOp, "index");
   coding.segments = offsets.sym_size(0) - 1;
   return coding;
 }
@@ -62,24 +63,27 @@ c10::SymInt capacity_of(const c10::SymInt& rows, const Tensor& offsets, std::int
 
 GroupedCodes grouped_quantize_meta(const Tensor& x, const Tensor& offsets, at::ScalarType format,
                                    std::string_view granularity, std::string_view rule, std::int64_t align, bool row,
-                                   bool column, const OptionalTensor& random) {
-  const codes::Coding coding = check_call(x, offsets, format, granularity, rule, align, row, column, random);
-  return std::tuple_cat(codes::empty_outputs(x, capacity_of(x.sym_size(0), offsets, align), x.sym_size(1), coding),
+                                   bool column, const OptionalTensor& random, const OptionalTensor& index) {
+  const codes::Coding coding = check_call(x, offsets, format, granularity, rule, align, row, column, random, index);
+  const c10::SymInt capacity = capacity_of(rows_by_index(x, index), offsets, align);
+  return std::tuple_cat(codes::empty_outputs(x, capacity, x.sym_size(1), coding),
                         std::make_tuple(at::empty_symint(offsets.sym_sizes(), offsets.options())));
 }
 
 GroupedCodes grouped_quantize(const Tensor& x, const Tensor& offsets, at::ScalarType format,
                               std::string_view granularity, std::string_view rule, std::int64_t align, bool row,
-                              bool column, const OptionalTensor& random) {
-  check_same_device(kOp, {{"x", &x}, {"the offsets", &offsets}, {"random", &random}});
-  const codes::Coding coding = check_call(x, offsets, format, granularity, rule, align, row, column, random);
+                              bool column, const OptionalTensor& random, const OptionalTensor& index) {
+  check_same_device(kOp, {{"x", &x}, {"the offsets", &offsets}, {"random", &random}, {"index", &index}});
+  const codes::Coding coding = check_call(x, offsets, format, granularity, rule, align, row, column, random, index);
   const OnDeviceOf on_device(x);
-  const std::int64_t capacity = grouped_quantize_capacity(x.size(0), offsets.size(0) - 1, align);
+  const std::int64_t rows = rows_by_index(x, index).expect_int();
+  const std::int64_t capacity = grouped_quantize_capacity(rows, offsets.size(0) - 1, align);
   Quantized out = codes::allocated_outputs(x, capacity, x.size(1), coding);
   Tensor padded = allocated(offsets, offsets.sizes(), offsets.scalar_type());
   GroupedQuantizeArgs args;
   args.x = row_major_view(x, kOp, "x");
   args.offsets = dense_view(offsets, kOp, "the offsets");
+  if (given(index)) args.index = dense_view(index->flatten(), kOp, "index");
   args.padded = dense_view(padded, kOp, "the padded offsets");
   args.align = align;
   codes::give(args, coding, out, kOp);
@@ -88,10 +92,11 @@ GroupedCodes grouped_quantize(const Tensor& x, const Tensor& offsets, at::Scalar
 }
 
 GroupedCodes dispatch(const Tensor& x, const Tensor& offsets, at::ScalarType format, std::string_view granularity,
-                      std::string_view rule, std::int64_t align, bool row, bool column, const OptionalTensor& random) {
+                      std::string_view rule, std::int64_t align, bool row, bool column, const OptionalTensor& random,
+                      const OptionalTensor& index) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("ridgeline::grouped_quantize", "").typed<decltype(dispatch)>();
-  return op.call(x, offsets, format, granularity, rule, align, row, column, random);
+  return op.call(x, offsets, format, granularity, rule, align, row, column, random, index);
 }
 
 // By `make()`; whole numbers have no derivative to refuse.
@@ -108,9 +113,10 @@ GroupedCodes coded_without_derivative(std::string_view op, std::initializer_list
 
 GroupedCodes grouped_quantize_autograd(const Tensor& x, const Tensor& offsets, at::ScalarType format,
                                        std::string_view granularity, std::string_view rule, std::int64_t align,
-                                       bool row, bool column, const OptionalTensor& random) {
+                                       bool row, bool column, const OptionalTensor& random,
+                                       const OptionalTensor& index) {
   return coded_without_derivative(
-      kOp, {x}, [&] { return dispatch(x, offsets, format, granularity, rule, align, row, column, random); });
+      kOp, {x}, [&] { return dispatch(x, offsets, format, granularity, rule, align, row, column, random, index); });
 }
 
 // ---- grouped_codes: both copies, the first where the rows lie, of rows or of what SwiGLU makes of them

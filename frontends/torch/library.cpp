@@ -25,7 +25,7 @@ constexpr const char* kSchemas[] = {
     "grouped_swiglu_backward(Tensor dy, Tensor b, Tensor offsets, Tensor gate_up, bool trans_b=False, Tensor? "
     "probs=None) -> (Tensor dgate_up, Tensor y, Tensor dprobs)",
     "grouped_gemm_fp8(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor offsets, ScalarType out_dtype, bool "
-    "along_sums=False, str scaling=\"block\") -> Tensor",
+    "along_sums=False, str scaling=\"block\", Tensor? index_a=None) -> Tensor",
     "grouped_gemm_fp8_add_(Tensor(a!) c, Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor offsets, str "
     "scaling=\"block\") -> ()",
     "symmetric_product(Tensor a, bool trans_a=False, ScalarType? out_dtype=None, float alpha=1., Tensor? "
@@ -43,8 +43,8 @@ constexpr const char* kSchemas[] = {
     "quantize_by(Tensor x, Tensor amax, Tensor(a!)? found, ScalarType format, str rule=\"exact\", bool row=True, "
     "bool column=False) -> (Tensor q, Tensor scale, Tensor q_t, Tensor scale_t)",
     "grouped_quantize(Tensor x, Tensor offsets, ScalarType format, str granularity, str rule=\"exact\", int align=128, "
-    "bool row=True, bool column=False, Tensor? random=None) -> (Tensor q, Tensor scale, Tensor q_t, Tensor scale_t, "
-    "Tensor padded)",
+    "bool row=True, bool column=False, Tensor? random=None, Tensor? index=None) -> (Tensor q, Tensor scale, Tensor "
+    "q_t, Tensor scale_t, Tensor padded)",
     "grouped_codes(Tensor x, Tensor offsets, ScalarType format, str granularity, str rule=\"exact\", str of=\"rows\", "
     "Tensor? dy=None, Tensor? probs=None, bool need_dprobs=False, Tensor? index=None) -> (Tensor q, Tensor scale, "
     "Tensor q_t, Tensor scale_t, Tensor padded, Tensor dprobs)",

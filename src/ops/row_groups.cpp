@@ -23,6 +23,16 @@ Fill offsets_fill(std::int64_t load, std::int64_t rows, std::int64_t step) {
   return {Fill::Rule::kOffsets, static_cast<double>(step), static_cast<double>(of_groups / step * step), spread};
 }
 
+void complete_sources(record::Case& requested, bool gathers) {
+  if (gathers && requested.get("sources").empty()) requested.set("sources", requested.get("rows", "256"));
+}
+
+OperandSpec index_operand(std::int64_t rows, std::int64_t sources) {
+  OperandSpec index{"index", DType::kI32, {rows}};
+  index.fill = {Fill::Rule::kIndices, -1, static_cast<double>(sources - 1)};
+  return index;
+}
+
 std::vector<std::int64_t> read_offsets(const TensorView& offsets) {
   std::vector<std::int64_t> all;
   for (std::int64_t g = 0; g < offsets.shape[0]; ++g) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/fill.h"
+#include "ops/op.h"
 #include "record/param.h"
 #include "ridge/dtype.h"
 #include "ridge/result.h"
@@ -21,6 +22,11 @@ inline constexpr DType kOffsetTypes[] = {DType::kI32, DType::kI64};  // by the v
 // hold for it, by its value: multiples of `step`. Where it says nothing, some rows are of no group.
 record::ParamInfo load_param();
 Fill offsets_fill(std::int64_t load, std::int64_t rows, std::int64_t step = 1);
+
+// Of a case whose rows are found by an index: as many of the operand as of the call where it says nothing.
+void complete_sources(record::Case& requested, bool gathers);
+// The index of `rows` rows of an operand that has `sources`; a row in so many is one of zeros.
+OperandSpec index_operand(std::int64_t rows, std::int64_t sources);
 
 // A contiguous vector of one of these types.
 std::vector<std::int64_t> read_offsets(const TensorView& offsets);

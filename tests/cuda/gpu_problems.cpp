@@ -369,6 +369,18 @@ std::vector<ops::Problem> gpu_problems(const ops::Operator& op) {
       add(fmt::format("rows=4000 groups=5 n=1536 k=64 {}", scaling));
       add(fmt::format("rows=1536 groups=24 n=520 m=520 along=sums {}", scaling));
     }
+    // Rows by index: of fewer rows than there are of groups and of more, in numbers that scales of blocks in place
+    // refuse.
+    for (const char* scaling : {"scaling=block", "scaling=row", "scaling=tensor"}) {
+      for (const char* size :
+           {"rows=701 groups=3 n=264 sources=350", "rows=900 groups=9 n=520 sources=1501 load=skewed",
+            "rows=1500 groups=24 n=72 sources=33", "rows=1 groups=3 n=136 sources=5"}) {
+        for (const char* more : {"k=208", "k=528 dtype=e5m2_e4m3fn out=f32", "k=128 out=f16 offsets=i64"}) {
+          add(fmt::format("{} {} gather=1 {}", size, more, scaling));
+        }
+      }
+      add(fmt::format("rows=4000 groups=5 n=1536 k=1088 gather=1 sources=2000 {}", scaling));
+    }
   }
   if (op.name == "symmetric_product") {
     // Around tiles and slabs of both heights, rows that end within a tile, more tiles than multiprocessors, batches.

@@ -207,6 +207,65 @@ TEST(GroupedGemmFp8, SaysWhatDoesNotGoTogether) {
   EXPECT_THAT(refused("along=sums k=5"), HasSubstr("give m and n"));
   EXPECT_THAT(refused("m=5"), HasSubstr("give k and n"));
   EXPECT_THAT(refused("accumulate=1"), HasSubstr("without along=sums"));
+  EXPECT_THAT(refused("sources=5"), HasSubstr("sources=5 without gather"));
+  EXPECT_THAT(refused("gather=1 along=sums"), HasSubstr("rows by index along sums"));
+}
+
+// Numbers of rows of A for a call on 20 rows of two groups, the first 5 and the last of none.
+TensorView index_view(const std::vector<std::int32_t>& index) {
+  return TensorView::contiguous(const_cast<std::int32_t*>(index.data()), DType::kI32,
+                                {static_cast<std::int64_t>(index.size())});
+}
+std::vector<std::int32_t> some_index() {
+  return {900, -7, 3, 900, 900, 6, 6, 0, -1, 2, 1, 6, 4, -3, 5, 0, 1, 2, 3, 900};
+}
+
+TEST(GroupedGemmFp8, RowsByIndexHaveTheBitsOfCopies) {
+  for (const char* scaling : {"block", "row", "tensor"}) {
+    const std::string words = std::string("rows=20 groups=2 k=200 n=16 out=f32 scaling=") + scaling;
+    const ops::Problem copied = bound(words.c_str()),
+                       sources = bound(("groups=2 k=200 n=16 rows=7 scaling=" + std::string(scaling)).c_str());
+    const Operands right = with_offsets(copied, {5, 12, 19}), of = with_offsets(sources, {0, 3, 7});
+    const std::vector<TensorView> r = right.views(), s = of.views();
+    std::vector<std::int32_t> index = some_index();
+    for (std::size_t row = 0; row < index.size(); ++row) {
+      const bool has = index[row] >= 0 && index[row] < 7;
+      const auto at = static_cast<std::int64_t>(row);
+      auto* const to = static_cast<unsigned char*>(r[kA].data) + at * r[kA].stride[0];
+      for (std::int64_t p = 0; p < 200; ++p) {
+        to[p] = has ? static_cast<const unsigned char*>(s[kA].data)[index[row] * s[kA].stride[0] + p] : std::uint8_t{0};
+      }
+      const bool vector = r[kScaleA].rank == 1;
+      for (std::int64_t step = 0; r[kScaleA].element_count() != 2 && step < (vector ? 1 : r[kScaleA].shape[0]);
+           ++step) {
+        const std::int64_t mine = vector ? at : step * r[kScaleA].stride[0] + at;
+        const std::int64_t other = vector ? index[row] : step * s[kScaleA].stride[0] + index[row];
+        static_cast<float*>(r[kScaleA].data)[mine] = has ? static_cast<const float*>(s[kScaleA].data)[other] : 0.0F;
+      }
+    }
+    GroupedGemmFp8Args args{r[kA], r[kB], r[kScaleA], r[kScaleB], r[kOffsets], r[kC]};
+    args.scaling = scaling[0] == 'b'   ? GroupedFp8Scaling::kBlock
+                   : scaling[0] == 'r' ? GroupedFp8Scaling::kRow
+                                       : GroupedFp8Scaling::kTensor;
+    ASSERT_TRUE(grouped_gemm_fp8(args, Stream::cpu(2)).ok());
+    const Values expected = right.all[kC].values();
+    std::fill_n(static_cast<float*>(r[kC].data), 20 * 16, 7.0F);
+    args.a = s[kA], args.index_a = index_view(index);
+    if (args.scaling != GroupedFp8Scaling::kTensor) args.scale_a = s[kScaleA];
+    ASSERT_TRUE(grouped_gemm_fp8(args, Stream::cpu(2)).ok());
+    EXPECT_EQ(right.all[kC].values(), expected) << scaling;
+    // A row of a group that there is not: nothing is written.
+    index[7] = 7;
+    const Status wrong = grouped_gemm_fp8(args, Stream::cpu(2));
+    ASSERT_FALSE(wrong.ok());
+    EXPECT_THAT(wrong.error().text(), HasSubstr("index 7 is 7, of 7 rows of A"));
+    EXPECT_EQ(right.all[kC].values(), expected);
+    const std::vector<std::int32_t> short_one(19, 0);
+    args.index_a = index_view(short_one);
+    EXPECT_THAT(grouped_gemm_fp8(args, Stream::cpu(2)).error().text(), HasSubstr("C"));
+    args.index_a = index_view(index), args.index_a.dtype = DType::kF32;
+    EXPECT_THAT(grouped_gemm_fp8(args, Stream::cpu(2)).error().text(), HasSubstr("index_a"));
+  }
 }
 
 // A mistake that a kernel could make, as what it reads instead of an operand.

@@ -46,6 +46,21 @@ class Shapes(TorchDispatchMode):
         return made
 
 
+class Calls(TorchDispatchMode):
+    """The names of operators that are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+    def count(self, name):
+        return self.seen.count(name)
+
+
 def expect_same(found, right, device):
     for at, (mine, other) in enumerate(zip(found, right)):
         if mine.dim() == 1 and device.type == "cuda":  # the gradient of factors is added up in another order
@@ -89,6 +104,20 @@ def test_rows_of_tokens_are_found_by_their_order(device, dtype, recipe):
     expect_same((found, *torch.autograd.grad(found, inputs.leaves(), inputs.dy)), (right, *torch.autograd.grad(right, inputs.leaves(), inputs.dy)), device)
     with torch.no_grad():
         assert torch.equal(inputs.together(recipe), found)
+
+
+@pytest.mark.parametrize("most", [0, 4096])
+@pytest.mark.parametrize("top", [1, 2])
+def test_rows_are_found_in_the_load_or_before_it_with_equal_bits(device, monkeypatch, top, most):
+    from ridgeline.torch import grouped
+
+    monkeypatch.setattr(grouped, "_MOST_COLUMNS_BY_INDEX", most)
+    inputs = routed(device, tokens=104, top=top)
+    with Calls() as seen:
+        found = inputs.together()
+    assert seen.count("ridgeline.grouped_codes.default") == (1 if most and top == 2 else 2)
+    right = of_copies(inputs)
+    expect_same((found, *torch.autograd.grad(found, inputs.leaves(), inputs.dy)), (right, *torch.autograd.grad(right, inputs.leaves(), inputs.dy)), device)
 
 
 def test_no_copies_of_tokens_are_stored(device):

@@ -56,6 +56,36 @@ def test_rows_of_each_group(device, out_dtype, index, out):
             assert torch.equal(made[begin:end], one)
 
 
+@pytest.mark.parametrize("granularity", ["blockwise", "rowwise", "tensorwise"])
+@pytest.mark.parametrize("sources", [1, 50, 700])
+def test_rows_by_index_have_the_bits_of_copies(device, sources, granularity):
+    config = rt.QuantConfig(granularity=granularity)
+    x, w = torch.randn(sources, IN, device=device).bfloat16(), operands(device)[1]
+    index = torch.randint(0, sources, (ROWS, 1), device=device, dtype=torch.int32)
+    b = rt.quantize(w, config, weight=True, transpose=True)
+    copies = x[index.flatten().long()]
+    a, of_copies = rt.quantize(x, config), rt.quantize(copies, config)
+    if granularity == "tensorwise":  # one scale of all of x, whichever rows are named
+        of_copies = rt.QuantizedTensor(a.q[index.flatten().long()], a.scale, None, None, "tensor", torch.bfloat16)
+    right = rt.grouped_gemm_fp8(of_copies, b, offsets_on(device), True)
+    assert torch.equal(rt.grouped_gemm_fp8(a, b, offsets_on(device), True, index_a=index), right)
+    none = index.clone()
+    none[50:60] = -1
+    found = rt.grouped_gemm_fp8(a, b, offsets_on(device), True, index_a=none)
+    assert not found[50:60].any() and torch.equal(found[:50], right[:50]) and torch.equal(found[60:], right[60:])
+    left, padded = rt.grouped_quantize(x, offsets_on(device), config, transpose=True, index=index)
+    wanted, begins = rt.grouped_quantize(copies, offsets_on(device), config, transpose=True)
+    assert torch.equal(padded, begins)
+    for mine, other in zip(left._parts(), wanted._parts()):
+        assert torch.equal(mine.view(torch.uint8), other.view(torch.uint8))
+    with pytest.raises(ValueError, match="index_a with trans_a"):
+        rt.grouped_gemm_fp8(left, left, padded, trans_a=True, index_a=index)
+    with pytest.raises(ValueError, match="index_a with along_sums"):
+        OPS.grouped_gemm_fp8(a.q, a.q, a.scale, a.scale, padded, torch.float32, True, "block", index)
+    with pytest.raises(TypeError, match="index_a"):
+        rt.grouped_gemm_fp8(a, b, offsets_on(device), True, index_a=index.long())
+
+
 @pytest.mark.parametrize("add", [False, True])
 def test_sums_with_scales_of_columns_of_groups(device, add):
     x, _ = operands(device)

@@ -10,6 +10,7 @@ from ._recipe import RecipeLike
 from .gated_experts import MainGrads, check_main_grad
 from .grouped import (
     _both,
+    _both_by_index,
     _both_gradients,
     _in_fours,
     _product,
@@ -52,8 +53,8 @@ class _GatedExperts(torch.autograd.Function):
         need_x, _, _, need_inner = _needs(ctx)
         weight, weight_back = _weight_codes(gate_up, of_gate_up, of_weights, of_weights if need_x else None)
         assert weight is not None
-        rows = _both(x, offsets, of_rows, index=index)
-        both: torch.Tensor = _product(rows.rows.q, weight.q, rows.rows.scale, weight.scale, offsets, x.dtype)
+        rows, by_index = _both_by_index(x, offsets, of_rows, index, gate_up.shape[1])
+        both: torch.Tensor = _product(rows.rows.q, weight.q, rows.rows.scale, weight.scale, offsets, x.dtype, False, "block", by_index)
         saved = (*(weight_back or (None, None)), *rows.columns)
         del rows, weight  # codes of the forward product alone
         weight, weight_back = _weight_codes(down, of_down, of_weights, of_weights if need_inner else None)
@@ -82,12 +83,12 @@ class _GatedExperts(torch.autograd.Function):
         first, x, second, h = (Codes(*codes[at : at + 2]) for at in range(0, 8, 2))
         need_x, need_gate_up, need_down, need_inner = _needs(ctx)
         dx = dgate_up = ddown = None
-        dy = _both(grad.to(dtype).contiguous(), offsets, of_gradients, index=index)
+        dy, by_index = _both_by_index(grad.to(dtype).contiguous(), offsets, of_gradients, index, both.shape[1] // 2)
         if need_down:
             ddown = _sums(dy.columns, h, padded, of_rows, weight_dtypes[1], main_grads[1])
         if not need_inner:
             return None, None, ddown, None
-        dh: torch.Tensor = _product(dy.rows.q, second.q, dy.rows.scale, second.scale, offsets, dtype)
+        dh: torch.Tensor = _product(dy.rows.q, second.q, dy.rows.scale, second.scale, offsets, dtype, False, "block", by_index)
         del dy
         need_factors = ctx.needs_input_grad[4]
         dboth, dfactors = _both_gradients(both, dh, offsets, of_gradients, factors, need_factors)
@@ -132,8 +133,8 @@ def fp8_gated_experts(
 
     The bits of ``fp8_grouped_linear(fp8_grouped_linear(x, gate_up, offsets), down, offsets, factors=f)`` and of its gradients, but for the order of the
     sums of the gradient of factors. Where gradients are asked for, SwiGLU and its gradients are coded as they are made, and not stored. With an
-    ``ExpertOrder`` in place of offsets x and y are tokens: y is ``unpermute`` of what the rows ``permute(x, order)`` give, and copies of rows of x and dy
-    are not stored, either. Second derivatives are refused, and main_grads where gradients are to be differentiated again.
+    ``ExpertOrder`` in place of offsets x and y are tokens: y is ``unpermute`` of what the rows ``permute(x, order)`` give; no copies of tokens or of
+    their gradients are stored, and where experts share them and have at most 4,096 columns they are coded once along rows. Second derivatives are refused, and main_grads where gradients are to be differentiated again.
 
     x           [rows, in], float32, bfloat16 or float16, sorted by expert; or tokens
     gate_up     [experts, 2 inner, in]: rows of gate, and behind them of up; or a QuantizedTensor of it, as ``fp8_grouped_linear`` takes it

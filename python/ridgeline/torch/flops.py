@@ -64,13 +64,25 @@ def _grouped_swiglu_backward(dy: Shape, b: Shape, offsets: Shape, gate_up: Shape
     return _grouped(dy, b, offsets, False, trans_b)
 
 
-def _grouped_fp8(a: Shape, b: Shape, *_: Any, **__: Any) -> int:
+def _grouped_fp8(
+    a: Shape,
+    b: Shape,
+    scale_a: Shape,
+    scale_b: Shape,
+    offsets: Shape,
+    out_dtype: Any = None,
+    along_sums: bool = False,
+    scaling: str = "block",
+    index_a: Shape | None = None,
+    *_: Any,
+    **__: Any,
+) -> int:
     """As if every row had a group; of sums over the rows a and b have these as their columns."""
-    return 2 * a[0] * a[1] * b[-2]
+    return 2 * (a[0] if index_a is None else index_a[0]) * a[1] * b[-2]
 
 
 def _grouped_fp8_add(c: Shape, a: Shape, b: Shape, *_: Any, **__: Any) -> int:
-    return _grouped_fp8(a, b)
+    return 2 * a[0] * a[1] * b[-2]
 
 
 def _scaled(a: Shape, b: Shape, scale_a: Shape, scale_b: Shape, trans_a: bool, trans_b: bool, *_: Any, **__: Any) -> int:

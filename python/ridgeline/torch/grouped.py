@@ -48,6 +48,7 @@ def grouped_gemm_fp8(
     *,
     trans_a: bool = False,
     add_to: torch.Tensor | None = None,
+    index_a: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Products of codes: rows of a times the matrix of their group, or sums over the rows of each group.
 
@@ -60,6 +61,8 @@ def grouped_gemm_fp8(
               scales by 1x128, by row (one for each group) or by tensor, and offsets are multiples of 128:
               ``grouped_quantize(..., transpose=True)`` makes both
     add_to    [groups, m, n]: the sums are added to it, and it is returned
+    index_a   [rows], int32, without trans_a: row r of a is a[index_a[r]] with its scales, and a has any number of rows
+              (``ExpertOrder.tokens``: codes of tokens that experts share); -1: a row of zeros
 
     Sums are those of ``gemm_fp8_scaled``, promoted to float32 every 128. There is no gradient:
     ``fp8_grouped_linear`` has one.
@@ -68,6 +71,8 @@ def grouped_gemm_fp8(
         raise ValueError(f"{_OP}: trans_a sums over the rows of both; leave trans_b out")
     if add_to is not None and not trans_a:
         raise ValueError(f"{_OP}: add_to without trans_a; only sums over rows are added")
+    if index_a is not None and trans_a:
+        raise ValueError(f"{_OP}: index_a with trans_a; code the transposes of the rows that it names (grouped_quantize with an index)")
     if a.grouping not in _SCALINGS:
         raise ValueError(f"{_OP}: a has scales by {a.grouping}; here they are by {' or '.join(_SCALINGS)}")
     scaling = _SCALINGS[a.grouping]
@@ -78,7 +83,7 @@ def grouped_gemm_fp8(
     if add_to is not None:
         _product_add(add_to, left, right, scale_a, scale_b, offsets, scaling)
         return add_to
-    made: torch.Tensor = _product(left, right, scale_a, scale_b, offsets, out_dtype or a.dtype, trans_a, scaling)
+    made: torch.Tensor = _product(left, right, scale_a, scale_b, offsets, out_dtype or a.dtype, trans_a, scaling, index_a)
     return made
 
 
@@ -91,9 +96,9 @@ def _along(x: torch.Tensor, spec: Spec | None) -> Codes | None:
     return None if spec is None else Codes(*_quantize(x, spec.dtype, spec.grouping, spec.rule, True, False, _random(spec, x))[:2])
 
 
-def _across(x: torch.Tensor, offsets: torch.Tensor, spec: Spec) -> tuple[Codes, torch.Tensor]:
+def _across(x: torch.Tensor, offsets: torch.Tensor, spec: Spec, index: torch.Tensor | None = None) -> tuple[Codes, torch.Tensor]:
     """Codes of the transpose with scales of each group, padded to whole steps of the sums, and where groups begin there."""
-    _, _, q_t, scale_t, padded = _grouped_quantize(x, offsets, spec.dtype, spec.grouping, spec.rule, 128, False, True, _random(spec, x))
+    _, _, q_t, scale_t, padded = _grouped_quantize(x, offsets, spec.dtype, spec.grouping, spec.rule, 128, False, True, _random(spec, x), index)
     return Codes(q_t, scale_t), padded
 
 
@@ -141,6 +146,22 @@ def _both(
     """Of the rows, of those that an index names, or of what ``of`` makes of them, which is not stored."""
     q, scale, q_t, scale_t, padded, _ = _grouped_codes(x, offsets, spec.dtype, spec.grouping, spec.rule, of, None, factors, False, index)
     return _Both(Codes(q, scale), Codes(q_t, scale_t), padded)
+
+
+# Of a product whose rows an index finds in the load: behind more columns that costs more (6 % of it on an H200) than codes of copies of the rows do.
+_MOST_COLUMNS_BY_INDEX = 4096
+
+
+def _both_by_index(
+    x: torch.Tensor, offsets: torch.Tensor, spec: Spec, index: torch.Tensor | None, columns: int
+) -> tuple[_Both, torch.Tensor | None]:
+    """Of the rows that an index names, for a product of so many columns, and the index that this still needs: where most rows are named twice and more,
+    each is coded once."""
+    if index is None or index.shape[0] < 2 * x.shape[0] or columns > _MOST_COLUMNS_BY_INDEX:
+        return _both(x, offsets, spec, index=index), None
+    rows = _along(x, spec)
+    assert rows is not None
+    return _Both(rows, *_across(x, offsets, spec, index)), index
 
 
 def _both_gradients(

@@ -361,6 +361,7 @@ def grouped_quantize(
     align: int = 128,
     transpose: bool = False,
     seed: torch.Tensor | None = None,
+    index: torch.Tensor | None = None,
 ) -> tuple[QuantizedTensor, torch.Tensor]:
     """Rows of groups (the experts of a mixture) as 8-bit codes with scales, each group at a multiple of ``align`` rows and zeros behind it,
     and where groups then begin. Groups are read on the device: the result has the rows that no offsets exceed.
@@ -371,6 +372,7 @@ def grouped_quantize(
     transpose  also of the transpose, whose scales along the rows are of one group each: with granularity "rowwise" one for a row of it and
                a group, [groups, cols]
     seed       as ``quantize``'s
+    index      [rows], int32: row r is x[index[r]], and x has any number of rows (``ExpertOrder.tokens``); -1: a row of zeros
 
     Returns the codes, of a matrix [(rows + groups * (align - 1)) // align * align, cols], and its offsets, of the kind of ``offsets``.
     There is no gradient.
@@ -378,7 +380,7 @@ def grouped_quantize(
     random = config.random_words(x.device, seed)
     grouping = config.grouping()
     q, scale, q_t, scale_t, padded = torch.ops.ridgeline.grouped_quantize(
-        x, offsets, config.forward_dtype, grouping, config.rule, align, True, transpose, random
+        x, offsets, config.forward_dtype, grouping, config.rule, align, True, transpose, random, index
     )
     parts: Parts = (q, scale, q_t, scale_t) if transpose else (q, scale, None, None)
     return QuantizedTensor(*parts, grouping, x.dtype), padded

@@ -559,7 +559,7 @@ __device__ __forceinline__ void feed_by_index(const Feeder& feeder, GroupWalk<Co
   constexpr u32 kRows = C::kAlongSums ? C::kBlockK : C::kBlockM;          // of the tile
   const u32 thread = threadIdx.x - C::kConsumers * kWarpgroupThreads, lane = thread % kWarpThreads;
   const bool first_warp = warp_uniform(thread / kWarpThreads) == 0;
-  GatheredRows<kRows / kGatherRows> rows{view, static_cast<const u8*>(C::kGatherA ? view.a : view.b), thread};
+  GatheredRows<kRows / kGatherRows, 2> rows{view, static_cast<const u8*>(C::kGatherA ? view.a : view.b), thread};
   CopiedStages<C::kStages> copied{feeder.ring, lane};
   RingPosition<C::kStages> position;
   u32 parities = 0;  // of the barriers of stages that were cut off, a bit for each

@@ -187,9 +187,7 @@ Result<Problem> bind(const record::Case& requested) {
     canonical.set("out", "same");
   }
   const std::string layout(canonical.get("layout", "nt"));
-  if (canonical.get("gather", "none") != "none" && canonical.get("sources").empty()) {
-    canonical.set("sources", canonical.get("rows", "256"));
-  }
+  complete_sources(canonical, canonical.get("gather", "none") != "none");
   RIDGE_TRY(whole, with_group_depth(std::move(canonical), layout == "tn", "layout=" + layout));
   RIDGE_TRY(problem, bind_params(kOp, params(), whole));
   const Shape s = shape_of(problem);
@@ -216,11 +214,7 @@ Result<Problem> bind(const record::Case& requested) {
   problem.operands = {{"a", s.dtype, {rows_of_operand(kOfA), s.along_sums ? s.m : s.k}},
                       {"b", s.dtype, s.along_sums ? std::vector{rows_of_operand(kOfB), s.n} : stack},
                       std::move(offsets)};
-  if (s.gather != kNone) {
-    OperandSpec index{"index", DType::kI32, {s.rows}};
-    index.fill = {Fill::Rule::kIndices, -1, static_cast<double>(s.sources - 1)};
-    problem.operands.push_back(std::move(index));
-  }
+  if (s.gather != kNone) problem.operands.push_back(index_operand(s.rows, s.sources));
   if (s.epilogue == kSwigluBackward) problem.operands.push_back({"gate_up", s.dtype, {s.rows, 2 * s.n}});
   if (s.probs) problem.operands.push_back({"probs", DType::kF32, {s.rows}});
   problem.operands.push_back(

@@ -41,6 +41,18 @@ std::vector<record::Case> check_cases() {
     }
     cases.push_back(make_case({900, 5, 48, 56}, "sums", fmt::format("out=f32 accumulate=1 scaling={}", scaling)));
   }
+  // Fewer sources than rows and more, one alone, and none at all.
+  for (const char* scaling : {"block", "row", "tensor"}) {
+    for (const Size& size : {Size{33, 7, 129, 5}, Size{130, 5, 64, 40}, Size{300, 3, 272, 136}, Size{0, 3, 8, 8}}) {
+      for (const char* sources : {"1", "50", "700"}) {
+        cases.push_back(
+            make_case(size, "rows", fmt::format("out=f32 scaling={} gather=1 sources={}", scaling, sources)));
+      }
+    }
+    const Size mixed{210, 4, 150, 264};
+    cases.push_back(
+        make_case(mixed, "rows", fmt::format("dtype=e5m2_e4m3fn offsets=i64 scaling={} gather=1", scaling)));
+  }
   for (const char* out : {"bf16", "f16", "f32"}) {
     cases.push_back(make_case({900, 5, 48, 56}, "sums", fmt::format("out={} accumulate=1", out)));
     cases.push_back(make_case({0, 3, 8, 16}, "sums", fmt::format("out={} accumulate=1", out)));

@@ -19,6 +19,9 @@
 //             kTensor  one for the operand of each group, scale_a [groups], scale_b [groups]
 //           Along sums every offset is a multiple of 128 (`padded` of grouped_quantize), so that no step is of two
 //           groups. Scales are zero or at least 2^-126 in magnitude: what is smaller may be flushed or rounded.
+// Index     index_a [rows], i32, along rows: row r of A is A[index_a[r], :], and its scales are those of that row: A
+//           and, by kBlock and kRow, scale_a have any number of rows, those of tokens that experts share. A negative
+//           one stands for a row of zeros.
 // Dtypes    A and B e4m3fn or e5m2, the same or one each; C bf16, f16 or f32; offsets i32 or i64.
 // Layout    Columns are contiguous (stride 1), and so are vectors; rows, of scales too, may be any number of elements
 //           >= their length apart, and so may the matrices of a stack; rows of a stack B may lie between those of
@@ -29,13 +32,15 @@
 // NaN, Inf  As the sums say, within a group: what other groups, and rows of no group, hold changes nothing. A scale
 //           that is NaN or infinite makes all it scales so.
 // Same bits Always, whatever the number of threads.
-// Cost      2 k n FLOP for each row (along sums 2 m n); the rows of groups, B, scales and C once.
+// Cost      2 k n FLOP for each row (along sums 2 m n); the rows of groups, or those that an index names, B, scales
+//           and C once.
 // Streams   As gemm's; offsets are read by the kernel, in the stream's order.
 // Backward  None of the codes: the gradients are calls of this operator, of a quantised dC (docs/operators).
 // Errors    kInvalidArgument: rank, dtype, shape, stride, null or overlapping memory, with the values. On a processor
-//           offsets that fall, leave 0 .. rows or, along sums, are no multiple of 128: the error names place and value,
-//           and nothing is written. A GPU takes an offset that is less than one before it for that one, one outside of
-//           0 .. rows for the nearer end and, along sums, every offset for the multiple of 128 below it.
+//           offsets that fall, leave 0 .. rows or, along sums, are no multiple of 128, and for a row of a group an
+//           index from the number of rows on: the error names place and value, and nothing is written. A GPU takes an
+//           offset that is less than one before it for that one, one outside of 0 .. rows for the nearer end and, along
+//           sums, every offset for the multiple of 128 below it, and such an index for a row of zeros.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +60,7 @@ struct GroupedGemmFp8Args {
   bool along_sums = false;
   bool accumulate = false;
   GroupedFp8Scaling scaling = GroupedFp8Scaling::kBlock;
+  TensorView index_a;  // rank 0: rows lie where they are
 };
 
 Status grouped_gemm_fp8(const GroupedGemmFp8Args& args, const Stream& stream);

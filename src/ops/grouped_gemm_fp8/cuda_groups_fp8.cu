@@ -6,7 +6,9 @@
 //
 // Along rows a tile is rows of one group times columns of its matrix. Its last rows may be another group's: they are
 // loaded and multiplied as well, and not stored. A group begins at any row, and copies of scales of blocks at multiples
-// of four, so up to three scales in front of the tile's are copied, too. Along sums groups begin at multiples of 128,
+// of four, so up to three scales in front of the tile's are copied, too. With `gather` rows of A are found by an index:
+// the four warps beside the consumers copy them and their scales, 16 and 4 bytes at a time, and what is the copy
+// engine's part is B (device/cuda/kernel/gathered_rows.cuh). Along sums groups begin at multiples of 128,
 // so no step of K is of two groups. Groups with more rows are walked first there, so that the last tiles are short
 // ones.
 //
@@ -14,14 +16,14 @@
 // out: its old content comes through the buffers that the sums leave through (added_slabs.cuh).
 //
 // Wins from a hundred rows a group up, and with any skew. Groups of fewer rows than a tile waste what is left of it.
-// Refuses operands and scales of blocks whose rows do not start on 16 bytes.
+// Refuses operands and scales of blocks whose rows do not start on 16 bytes, but for scales of rows by index.
 
 // clang-format off
 /* ridge-kernel
 op = "grouped_gemm_fp8"
 # At entry 65536 registers are shared by 384 threads; setmaxnreg then moves them to the consumers.
 max_registers = 168
-sass = [{ opcode = "QGMMA" }, { opcode = "UTMALDG" }, { opcode = "UTMASTG", when = "accumulate == 0 || out != 2" }, { opcode = "UTMAREDG", when = "accumulate && out == 2" }]
+sass = [{ opcode = "QGMMA" }, { opcode = "UTMALDG" }, { opcode = "UTMASTG", when = "accumulate == 0 || out != 2" }, { opcode = "UTMAREDG", when = "accumulate && out == 2" }, { opcode = "LDGSTS", when = "gather" }]
 [define]
 RIDGE_TYPE_A = { value = "dtype % 2", names = ["kE4m3", "kE5m2"] }
 RIDGE_TYPE_B = { value = "dtype == 1 || dtype == 2", names = ["kE4m3", "kE5m2"] }
@@ -31,6 +33,7 @@ RIDGE_STORE = { value = "accumulate && out == 2", names = ["kOverwrite", "kAdd"]
 RIDGE_ADDS_OLD = { value = "accumulate && out != 2" }
 RIDGE_ALONG_SUMS = { value = "along" }
 RIDGE_WIDE_OFFSETS = { value = "offsets" }
+RIDGE_GATHER = { value = "gather" }
 [configs]
 promote_128x192_halves = { RIDGE_BLOCK_N = 192, RIDGE_STAGES = 5, RIDGE_INSTRUCTION_N = 96, RIDGE_PARTS = 2 }
 promote_128x256 = { RIDGE_BLOCK_N = 256, RIDGE_INSTRUCTION_N = 128 }
@@ -46,6 +49,9 @@ sums_row_bf16_add = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=4096 m=14336
 rows_e5m2_f16 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=14336 k=4096 dtype=e5m2_e4m3fn out=f16 offsets=i64" }
 rows_f32 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=14336 k=4096 out=f32" }
 sums_e5m2_f32 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=4096 m=14336 along=sums dtype=e4m3fn_e5m2 out=f32" }
+rows_bf16_gather = { case = "grouped_gemm_fp8 rows=16384 groups=8 n=14336 k=4096 gather=1 sources=8192", every = true }
+rows_e5m2_gather = { case = "grouped_gemm_fp8 rows=16384 groups=8 n=14336 k=4096 dtype=e5m2_e4m3fn gather=1 sources=8192" }
+rows_row_bf16_gather = { case = "grouped_gemm_fp8 rows=16384 groups=8 n=14336 k=4096 scaling=row gather=1 sources=8192" }
 rows_row_bf16 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=14336 k=4096 scaling=row", every = true }
 sums_row_f32add = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=4096 m=14336 along=sums scaling=row out=f32 accumulate=1", every = true }
 rows_tensor_bf16 = { case = "grouped_gemm_fp8 rows=8192 groups=8 n=14336 k=4096 scaling=tensor", every = true }
@@ -92,10 +98,16 @@ reason = "the copy engine reads rows of A and B that start on 16 bytes; pad them
 expression = "c_align % 16 == 0 && n * c_bytes % 16 == 0"
 reason = "the copy engine writes rows of C that start and end on 16 bytes; pad them"
 [[needs]]
-expression = "scaling != 0 || (scale_a_align % 16 == 0 && (along == 0 || scale_b_align % 16 == 0))"
+expression = "scaling != 0 || ((gather || scale_a_align % 16 == 0) && (along == 0 || scale_b_align % 16 == 0))"
 reason = "rows of the scales along a step of the sum are copied from multiples of 16 bytes; pad them"
 [[needs]]
-expression = "scaling != 0 || (rows_c % 4 == 0 && (along == 0 || n % 4 == 0))"
+expression = "gather == 0 || sources > 0"
+reason = "there is no row to gather"
+[[needs]]
+expression = "gather == 0 || RIDGE_BLOCK_M == 128"
+reason = "a thread that copies rows of a tile holds the places of eight"
+[[needs]]
+expression = "scaling != 0 || ((gather || rows_c % 4 == 0) && (along == 0 || n % 4 == 0))"
 reason = "scales of blocks are copied by fours: rows, or along sums m and n, must be multiples of 4; pad them"
 [[needs]]
 expression = "groups <= 2048"
@@ -117,7 +129,7 @@ reason = "a buffer through which something comes is one of a slab of the tile"
 [[tensor_map]]
 name = "map_a"
 operand = "a"
-sizes = ["along ? rows : k", "rows_c"]
+sizes = ["along ? rows : k", "gather ? sources : rows_c"]
 strides = ["a_stride0"]
 box = [128, "RIDGE_BLOCK_M"]
 l2_promotion = "a_stride0 % 128 == 0 ? 256 : 128"
@@ -149,6 +161,7 @@ args = [
   { struct = [{ i64 = "along ? 0 : scale_b_stride0" }, { i64 = "along ? c_stride0 : 0" }] },
   { struct = [{ u32 = "tile_rows" }, { u32 = "tile_cols" }, { u32 = "min(RIDGE_GROUP, tile_rows)" }, { u32 = "0" }] },
   { u32 = "ceil_div(k, 128)" },
+  { struct = [{ operand = "index", when = "gather" }, { operand = "a" }, { operand = "b" }, { i64 = "a_stride0" }, { u32 = "sources" }, { u32 = "k" }] },
 ]
 */
 /* ridge-tunables
@@ -221,6 +234,7 @@ reason = "a thread has registers for 192 sums"
 
 #include "../../device/cuda/kernel/added_slabs.cuh"
 #include "../../device/cuda/kernel/finish.cuh"
+#include "../../device/cuda/kernel/gathered_rows.cuh"
 #include "../../device/cuda/kernel/main_loop.cuh"
 #include "../../device/cuda/kernel/shared_stage.cuh"
 #include "../matmul/grouped_tiles.cuh"
@@ -241,14 +255,16 @@ struct Config : GemmBuild {
   static constexpr u32 kClusterM = 1, kClusterBlocks = kClusterM;
   static constexpr u32 kSlabBuffers = RIDGE_SLAB_BUFFERS;
   static constexpr bool kAddsOld = RIDGE_ADDS_OLD != 0, kPrefetches = kAddsOld;
-  static constexpr u32 kConsumers = 2;  // warpgroups that multiply
+  static constexpr bool kGather = RIDGE_GATHER != 0;  // rows of A are found by index
+  static constexpr u32 kConsumers = 2;                // warpgroups that multiply
   static constexpr u32 kThreads = (kConsumers + 1) * kWarpgroupThreads;
 
   // One stage is one swizzle row of K, 128 elements, which share a scale of blocks. No group ends within it along sums.
   static constexpr u32 kBlockK = kRowBytes;
   static constexpr u32 kGroupAlign = kAlongSums ? kBlockK : 1;
   static constexpr u32 kStageBytesA = kBlockM * kRowBytes, kStageBytesB = kBlockN * kRowBytes;
-  static constexpr u32 kStageBytes = kStageBytesA + kStageBytesB;
+  // What the copy engine brings of a stage, beside scales.
+  static constexpr u32 kStageBytes = (kGather ? 0 : kStageBytesA) + kStageBytesB;
   // Scales of a stage: of the rows of A, along rows with up to three in front of them; along sums of the columns of B.
   static constexpr bool kStageScales = kScaling == Scaling::kBlock || kScaling == Scaling::kVector;
   static constexpr u32 kScalesA = kStageScales ? kBlockM + (kAlongSums ? 0 : 4) : 0;
@@ -264,6 +280,7 @@ struct Config : GemmBuild {
                 "scales of blocks go with what is summed");
   static_assert(kMajorA == Major::kK && kMajorB == Major::kK, "8-bit operands have K contiguous");
   static_assert(kRowsPerWarpgroup % 64 == 0, "wgmma computes 64 rows at a time");
+  static_assert(!kGather || (!kAlongSums && kBlockM == kGatherThreads), "a thread copies the scales of a row");
   static_assert(kScaleBytes % 16 == 0 && kScalesA % 2 == 0, "scales are copied by fours and read in pairs");
 };
 
@@ -296,8 +313,63 @@ __device__ __forceinline__ u32 scale_bytes(u32 count, u32 first, u32 most) {
 // Scales of rows or of groups, where the tile's group has its first of A and of B. Strides are from group to group.
 __device__ __forceinline__ ScaleView scales_of_group(const ScaleView& scales, const GroupTile& tile) {
   constexpr bool kOneVector = Config::kScaling == Scaling::kRow && !Config::kAlongSums;  // of all rows, along rows
-  const i64 first_a = kOneVector ? static_cast<i64>(tile.begin) : tile.group * scales.stride_a;
+  const i64 first_of_rows = Config::kGather ? 0 : static_cast<i64>(tile.begin);
+  const i64 first_a = kOneVector ? first_of_rows : tile.group * scales.stride_a;
   return {scales.fp32_a() + first_a, scales.fp32_b() + tile.group * scales.stride_b, 0, 0};
+}
+
+// The scales of the thread's rows of a tile, as TileFinish::read does, of rows by index; `row`: of the first
+// accumulator, of `rows` of the group.
+__device__ __forceinline__ void read_scales_by_index(TileFinish<Config>& finish, const GatherView& view,
+                                                     const float* scales, const GroupTile& tile, u32 row, u32 rows) {
+#pragma unroll
+  for (u32 i = 0; i < 2 * Config::kSubtiles; ++i) {
+    const u32 at = row + i / 2 * 64 + i % 2 * 8;
+    const u32 source = at < rows ? static_cast<u32>(__ldg(view.index + tile.begin + at)) : kNoRow;
+    finish.rows[i / 2][i % 2] = source < view.sources ? __ldg(scales + source) : 0.0f;
+  }
+}
+
+// Four warps that copy rows of A and, of blocks, their scales; one thread of them has the copy engine bring B.
+__device__ __forceinline__ void feed_by_index(const Ring<Config::kStages>& ring, u32 base, GroupWalk<Config>& walk,
+                                              const TensorMap& map_b, const GatherView& view, const ScaleView& scales,
+                                              u32 k_blocks) {
+  using C = Config;
+  const u32 thread = threadIdx.x - C::kConsumers * kWarpgroupThreads;
+  const bool first_warp = warp_uniform(thread / kWarpThreads) == 0;
+  GatheredRows<C::kBlockM / kGatherRows, 1> rows{view, static_cast<const u8*>(view.a), thread};
+  CopiedStages<C::kStages> copied{ring, thread % kWarpThreads};
+  RingPosition<C::kStages> position;
+  for (; walk.more(); walk.next()) {
+    const GroupTile tile = walk.at();
+    const u32 first = tile.begin + tile.at.row * C::kBlockM, end = tile.begin + tile.rows;
+    rows.read(first, end);
+    u32 source = kNoRow;  // of the row whose scales the thread copies
+    if (C::kStageScales && first + thread < end) source = static_cast<u32>(__ldg(view.index + first + thread));
+    rows.locate(0);
+    const bool has_scales = source < view.sources;
+    const float* scale = scales.fp32_a() + (has_scales ? source : 0);
+    for (u32 step = 0; step < k_blocks; ++step) {
+      const u32 stage = position.stage, full = ring.full(stage);
+      barrier_wait(ring.empty(stage), position.parity ^ 1u);
+      if (first_warp && elect_one()) {
+        barrier_arrive_expect_bytes(full, C::kStageBytes);
+        load_box(base + SharedLayout::kB + stage * C::kStageBytesB, map_b, full,
+                 BoxCorner{static_cast<i32>(step * C::kBlockK), static_cast<i32>(tile.at.col * C::kBlockN),
+                           static_cast<i32>(tile.group), 0});
+      }
+      __syncwarp();
+      rows.copy(base + SharedLayout::kA + stage * C::kStageBytesA, step * kRowBytes,
+                rows.bytes_from(step * C::kBlockK));
+      if constexpr (C::kStageScales) {
+        copy_word(base + SharedLayout::kScales + stage * C::kScaleBytes + thread * 4, scale, has_scales);
+        scale += scales.stride_a;
+      }
+      copied.next();
+      position.advance();
+    }
+  }
+  copied.finish();
 }
 
 // Sums of 64 rows times their scales, as TileFinish::apply does, but a pair of columns is read once for both rows.
@@ -327,7 +399,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
                            const __grid_constant__ ridge::cuda::TensorMap map_c, const ridge::cuda::GroupView groups,
                            const ridge::cuda::OutputView output, const ridge::cuda::ScaleView scales,
                            const ridge::cuda::StackStrides stacks, const ridge::cuda::TileGrid tiles,
-                           const ridge::cuda::u32 k_blocks) {
+                           const ridge::cuda::u32 k_blocks, const ridge::cuda::GatherView gather) {
   using namespace ridge::cuda;
   using C = Config;
   extern __shared__ __align__(1024) u8 shared[];
@@ -342,7 +414,7 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
   const u32 warpgroup = warp / 4;
 
   if (warp == 0 && elect_one()) {
-    prefetch_tensor_map(map_a);
+    if constexpr (!C::kGather) prefetch_tensor_map(map_a);
     prefetch_tensor_map(map_b);
     prefetch_tensor_map(map_c);
     if constexpr (C::kAddsOld) {
@@ -350,17 +422,22 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
         AddedSlabs<C, StackPlaces>::init(base + SharedLayout::kSlabBarriers + i * SharedLayout::kSlabBarrierBytes);
       }
     }
-    ring.init(4 * C::kConsumers);
+    ring.init(4 * C::kConsumers, C::kGather ? 1 + kGatherWarps : 1);
   }
   wait_for_prior_grid();
   read_groups<C>(groups, table, tiles.cols);
   GroupWalk<C> walk = group_walk<C>(table, tiles, groups);
 
   if (warpgroup == C::kConsumers) {
-    // ---- Beside the consumers: a thread that feeds the ring, and three warps for what of C has no product
+    // ---- Beside the consumers: a thread that feeds the ring, and three warps for what of C has no product; or all
+    // four warps for rows that are found by index
     decrease_registers<56>();
     const u32 role = warp - C::kConsumers * 4;
-    if (role == 0) {
+    if constexpr (C::kGather) {
+      feed_by_index(ring, base, walk, map_b, gather, scales, k_blocks);
+      if (role == 0 && elect_one()) let_next_grid_start();
+      clear_rest<C>(groups, table, output, stacks.c, threadIdx.x % kGatherThreads, kGatherThreads);
+    } else if (role == 0) {
       if (elect_one()) {
         RingPosition<C::kStages> position;
         for (; walk.more(); walk.next()) {
@@ -427,13 +504,17 @@ extern "C" __global__ void __launch_bounds__(ridge::cuda::Config::kThreads, 1)
       const u32 m = tile.at.row * C::kBlockM + row_in_tile + (warp % 4) * kSlabRows;
       const i32 rows = static_cast<i32>(C::kAlongSums ? output.rows : tile.rows);
       if constexpr (C::kFinishes) {
-        const OutputView of_group{nullptr, 0, static_cast<u32>(rows), output.cols};
+        constexpr bool kByIndex = C::kGather && C::kScaling == Scaling::kRow;
+        const OutputView of_group{nullptr, 0, kByIndex ? 0 : static_cast<u32>(rows), output.cols};
         finish.read(of_group, scales_of_group(scales, tile), {}, m + lane / 4, n);
+        if constexpr (kByIndex) {
+          read_scales_by_index(finish, gather, scales.fp32_a(), tile, m + lane / 4, static_cast<u32>(rows));
+        }
       }
       // Rows and columns past the end have no scales and are never stored: what lies in shared memory there does not
       // matter.
       PromotionScales where{};
-      const u32 before = C::kAlongSums ? 0 : tile.begin % 4;  // scales in front of the tile's first
+      const u32 before = C::kAlongSums || C::kGather ? 0 : tile.begin % 4;  // scales in front of the tile's first
       const u32 stage_scales = base + SharedLayout::kScales;
       where.rows = stage_scales + (before + row_in_tile + (warp % 4) * kSlabRows + lane / 4) * 4;
       where.columns = stage_scales + (C::kScalesA + 2 * (lane % 4)) * 4;

@@ -16,6 +16,7 @@ CheckedGroups describe_groups(const Problem& problem, std::span<const TensorView
   call.granularity_a = static_cast<std::int64_t>(granularities.a);
   call.granularity_b = static_cast<std::int64_t>(granularities.b);
   call.unit_terms = kUnitTerms;
+  call.gather = s.gather ? 1 : 0, call.sources = s.sources;
   call.settles = s.out != DType::kF32 ? 1 : 0;
   call.c.rows = s.along_sums ? s.groups * s.m : s.rows;
   call.c.columns = s.n;
@@ -25,8 +26,9 @@ CheckedGroups describe_groups(const Problem& problem, std::span<const TensorView
   call.scale_a = device_matrix(operands[kScaleA]);
   call.scale_b = device_matrix(operands[kScaleB]);
   call.offsets = device_matrix(operands[kOffsetsOperand]);
-  call.c = device_matrix(operands[kC]);
-  if (s.accumulate) call.old = device_matrix(operands[kC + 1]);
+  if (s.gather) call.index = device_matrix(operands[s.index()]);
+  call.c = device_matrix(operands[s.c_at()]);
+  if (s.accumulate) call.old = device_matrix(operands[s.c_at() + 1]);
   return call;
 }
 

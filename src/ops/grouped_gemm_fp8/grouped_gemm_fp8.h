@@ -24,9 +24,12 @@ enum Param : std::size_t {
   kOffsets,
   kLoad,
   kScaling,
+  kGather,
+  kSources,
   kParamCount
 };
-enum Operand : std::size_t { kA, kB, kScaleA, kScaleB, kOffsetsOperand, kC };
+// Then come the index, where there is one, and C: Shape says where.
+enum Operand : std::size_t { kA, kB, kScaleA, kScaleB, kOffsetsOperand };
 
 inline constexpr std::int64_t kUnitTerms = 128;  // that the matrix unit adds up before their sum moves to fp32
 
@@ -37,7 +40,14 @@ struct Shape {
   DType out = DType::kBf16, offsets = DType::kI32;
   bool along_sums = false, accumulate = false;
   GroupedFp8Scaling scaling = GroupedFp8Scaling::kBlock;
+  bool gather = false;  // rows of A are found by index
+  std::int64_t sources = 0;
 
+  // Places of operands.
+  [[nodiscard]] std::size_t index() const { return kOffsetsOperand + 1; }
+  [[nodiscard]] std::size_t c_at() const { return index() + (gather ? 1 : 0); }
+  // Rows of A.
+  [[nodiscard]] std::int64_t rows_of_a() const { return along_sums ? m : gather ? sources : rows; }
   // Of the operands as they are given.
   [[nodiscard]] std::vector<std::int64_t> a() const;
   [[nodiscard]] std::vector<std::int64_t> b() const;
@@ -48,12 +58,12 @@ struct Shape {
 };
 Shape shape_of(const Problem& problem);
 
-// Where groups begin, and where the last ends; an error where they may not.
+// Where groups begin, and where the last ends; an error where they may not, or where an index is too large.
 Result<std::vector<std::int64_t>> offsets_of(const Problem& problem, std::span<const TensorView> operands);
 
 GroupedOutput output_of(const Shape& shape, std::span<const TensorView> operands,
                         std::span<const std::int64_t> offsets);
-// The product of a group.
+// The product of a group, of rows of A that lie where they are.
 CodedProduct product_of(const Shape& shape, std::span<const TensorView> operands, std::span<const std::int64_t> offsets,
                         std::int64_t group);
 

@@ -10,6 +10,7 @@ namespace ridge::ops::grouped_gemm_fp8 {
 namespace {
 
 constexpr std::string_view kOp = "grouped_gemm_fp8";
+constexpr std::string_view kVector = "give a contiguous vector";
 
 std::string operand_text(const Args& args) {
   return fmt::format("A {}, B {}, C {}{}", args.a.describe(), args.b.describe(), args.c.describe(),
@@ -35,7 +36,6 @@ Status check_layouts(const Args& args) {
                      "only sums over rows are added to C; add the product of rows afterwards");
   }
   constexpr std::string_view kCopy = "copy it to row-major matrices";
-  constexpr std::string_view kVector = "give a contiguous vector";
   const auto check_scale = [&](std::string_view name, const TensorView& view, const std::vector<std::int64_t>& shape) {
     return check_layout(kOp, name, view, static_cast<int>(shape.size()), shape.size() == 1 ? kVector : kCopy);
   };
@@ -48,7 +48,19 @@ Status check_layouts(const Args& args) {
   RIDGE_CHECK_OK(check_scale("scale_a", args.scale_a, form.scale_a()));
   RIDGE_CHECK_OK(check_scale("scale_b", args.scale_b, form.scale_b()));
   RIDGE_CHECK_OK(check_layout(kOp, "C", args.c, args.along_sums ? 3 : 2, kCopy));
+  if (args.index_a.rank != 0) RIDGE_CHECK_OK(check_layout(kOp, "index_a", args.index_a, 1, kVector));
   return check_layout(kOp, "offsets", args.offsets, 1, kVector);
+}
+
+// Of a call and of a case.
+Status check_gather(std::string_view text, const Shape& s) {
+  if (!s.gather && s.sources != 0) {
+    return with_hint(invalid("{}: sources={} without gather", text, s.sources), "use gather=1, or leave sources out");
+  }
+  if (!s.gather || !s.along_sums) return ok_status();
+  return with_hint(
+      invalid("{}: rows by index along sums", text),
+      "make the codes of the transposes of the rows that the index names (grouped_quantize with an index)");
 }
 
 Shape sizes_of(const Args& args) {
@@ -59,7 +71,9 @@ Shape sizes_of(const Args& args) {
   s.formats = {args.a.dtype, args.b.dtype};
   s.out = args.c.dtype;
   s.offsets = args.offsets.dtype;
-  s.rows = args.a.shape[args.along_sums ? 1 : 0];
+  s.gather = args.index_a.rank != 0;
+  s.rows = s.gather ? args.index_a.shape[0] : args.a.shape[args.along_sums ? 1 : 0];
+  s.sources = s.gather ? args.a.shape[0] : 0;
   s.groups = (args.along_sums ? args.c : args.b).shape[0];
   s.n = args.b.shape[args.along_sums ? 0 : 1];
   (s.along_sums ? s.m : s.k) = args.a.shape[args.along_sums ? 0 : 1];
@@ -68,6 +82,7 @@ Shape sizes_of(const Args& args) {
 
 Status check_sizes(const Args& args, const Shape& s) {
   RIDGE_CHECK_OK(check_group_count(kOp, s.groups, args.offsets.shape[0]));
+  RIDGE_CHECK_OK(check_gather(kOp, s));
   const auto fits = [&](const char* name, const TensorView& view, DType dtype, const std::vector<std::int64_t>& shape) {
     return check_shape(kOp, name, view, dtype, shape,
                        [&] { return fmt::format("{}; check along_sums and scaling", operand_text(args)); });
@@ -75,6 +90,7 @@ Status check_sizes(const Args& args, const Shape& s) {
   RIDGE_CHECK_OK(fits("B", args.b, s.formats.b, s.b()));
   RIDGE_CHECK_OK(fits("C", args.c, s.out, s.c()));
   RIDGE_CHECK_OK(fits("scale_a", args.scale_a, DType::kF32, s.scale_a()));
+  if (s.gather) RIDGE_CHECK_OK(fits("index_a", args.index_a, DType::kI32, {s.rows}));
   return fits("scale_b", args.scale_b, DType::kF32, s.scale_b());
 }
 
@@ -82,6 +98,7 @@ Result<Problem> bind(const record::Case& requested) {
   const bool along_sums = requested.get("along", "rows") == "sums";
   RIDGE_TRY(whole, with_group_depth(with_dtype_names(requested, {"out", "offsets"}), along_sums,
                                     along_sums ? "along=sums" : "along=rows"));
+  complete_sources(whole, whole.get("gather", "0") == "1");
   RIDGE_TRY(problem, bind_params(kOp, params(), whole));
   const Shape s = shape_of(problem);
   RIDGE_CHECK_OK(check_group_count(kOp, s.groups, s.groups + 1));
@@ -89,14 +106,16 @@ Result<Problem> bind(const record::Case& requested) {
     return with_hint(invalid("{}: accumulate=1 without along=sums", problem.problem_case.text()),
                      "only sums over rows are added to C");
   }
+  RIDGE_CHECK_OK(check_gather(problem.problem_case.text(), s));
   OperandSpec offsets{"offsets", s.offsets, {s.groups + 1}};
   offsets.fill = offsets_fill(problem.values[kLoad], s.rows, s.along_sums ? kScaleBlock : 1);
   problem.operands = {{"a", s.formats.a, s.a()},
                       {"b", s.formats.b, s.b()},
                       {"scale_a", DType::kF32, s.scale_a()},
                       {"scale_b", DType::kF32, s.scale_b()},
-                      std::move(offsets),
-                      {"c", s.out, s.c(), true, s.accumulate}};
+                      std::move(offsets)};
+  if (s.gather) problem.operands.push_back(index_operand(s.rows, s.sources));
+  problem.operands.push_back({"c", s.out, s.c(), true, s.accumulate});
   RIDGE_CHECK_OK(check_addressable(problem));
   return problem;
 }
@@ -114,14 +133,14 @@ TensorView scales_of_group(const TensorView& scale, std::int64_t group) {
 
 }  // namespace
 
-std::vector<std::int64_t> Shape::a() const { return {along_sums ? m : rows, along_sums ? rows : k}; }
+std::vector<std::int64_t> Shape::a() const { return {rows_of_a(), along_sums ? rows : k}; }
 
 std::vector<std::int64_t> Shape::b() const { return along_sums ? std::vector{n, rows} : std::vector{groups, n, k}; }
 
 std::vector<std::int64_t> Shape::scale_a() const {
   if (scaling == GroupedFp8Scaling::kTensor) return {groups};
-  if (scaling == GroupedFp8Scaling::kRow) return along_sums ? std::vector{groups, m} : std::vector{rows};
-  return scale_shape(Granularity::kVector, along_sums ? m : rows, along_sums ? rows : k);
+  if (scaling == GroupedFp8Scaling::kRow) return along_sums ? std::vector{groups, m} : std::vector{rows_of_a()};
+  return scale_shape(Granularity::kVector, rows_of_a(), along_sums ? rows : k);
 }
 
 std::vector<std::int64_t> Shape::scale_b() const {
@@ -159,7 +178,9 @@ std::vector<record::ParamInfo> params() {
           {"scaling",
            "block",
            "of A and B: 1x128 and 128x128 (along sums 1x128), a scale for each row, or for each group",
-           {"block", "row", "tensor"}}};
+           {"block", "row", "tensor"}},
+          record::flag_param("gather", "1: rows of A are found by an index, along=rows"),
+          {"sources", "0", "rows of A then; left out: as many as rows", {}}};
 }
 
 Shape shape_of(const Problem& problem) {
@@ -174,7 +195,9 @@ Shape shape_of(const Problem& problem) {
                kOffsetTypes[v[kOffsets]],
                v[kAlong] == 1,
                v[kAccumulate] == 1,
-               static_cast<GroupedFp8Scaling>(v[kScaling])};
+               static_cast<GroupedFp8Scaling>(v[kScaling]),
+               v[kGather] == 1,
+               v[kSources]};
 }
 
 Result<std::vector<std::int64_t>> offsets_of(const Problem& problem, std::span<const TensorView> operands) {
@@ -186,11 +209,12 @@ Result<std::vector<std::int64_t>> offsets_of(const Problem& problem, std::span<c
     return with_hint(invalid("{}: offset {} is {}, and 128 rows are a step of the sums", kOp, g, offsets[g]),
                      "let groups begin and end at multiples of 128, as grouped_quantize pads them");
   }
+  if (s.gather) RIDGE_CHECK_OK(check_index(kOp, operands[s.index()], offsets, s.sources, "A"));
   return offsets;
 }
 
 GroupedOutput output_of(const Shape& s, std::span<const TensorView> operands, std::span<const std::int64_t> offsets) {
-  return {operands[kC], offsets, s.along_sums, s.accumulate};
+  return {operands[s.c_at()], offsets, s.along_sums, s.accumulate};
 }
 
 CodedProduct product_of(const Shape& s, std::span<const TensorView> operands, std::span<const std::int64_t> offsets,
@@ -212,7 +236,7 @@ CodedProduct product_of(const Shape& s, std::span<const TensorView> operands, st
     };
     p.scale_a = scales(operands[kScaleA]);
     p.scale_b = scales(operands[kScaleB]);
-    p.c = matrix_of(operands[kC], group);
+    p.c = matrix_of(operands[s.c_at()], group);
   } else {
     p.m = last - first, p.k = s.k;
     p.a = rows_of(operands[kA], first, last);
@@ -221,7 +245,7 @@ CodedProduct product_of(const Shape& s, std::span<const TensorView> operands, st
                 : s.scaling == GroupedFp8Scaling::kRow ? rows_of(operands[kScaleA], first, last)
                                                        : scales_of_group(operands[kScaleA], group);
     p.scale_b = scales_of_group(operands[kScaleB], group);
-    p.c = rows_of(operands[kC], first, last);
+    p.c = rows_of(operands[s.c_at()], first, last);
   }
   return p;
 }
@@ -236,7 +260,8 @@ Result<Call> make_call(const Args& args) {
                               {"B", &args.b},
                               {"scale_a", &args.scale_a},
                               {"scale_b", &args.scale_b},
-                              {"offsets", &args.offsets}}));
+                              {"offsets", &args.offsets},
+                              {"index_a", &args.index_a}}));
   Call call;
   call.values.resize(kParamCount);
   call.values[kRows] = s.rows;
@@ -250,9 +275,13 @@ Result<Call> make_call(const Args& args) {
   call.values[kAccumulate] = s.accumulate ? 1 : 0;
   call.values[kOffsets] = index_of(kOffsetTypes, s.offsets);
   call.values[kScaling] = static_cast<std::int64_t>(s.scaling);
-  for (const TensorView* view : {&args.a, &args.b, &args.scale_a, &args.scale_b, &args.offsets, &args.c}) {
+  call.values[kGather] = s.gather ? 1 : 0;
+  call.values[kSources] = s.sources;
+  for (const TensorView* view : {&args.a, &args.b, &args.scale_a, &args.scale_b, &args.offsets}) {
     call.operands.push_back(*view);
   }
+  if (s.gather) call.operands.push_back(args.index_a);
+  call.operands.push_back(args.c);
   return call;
 }
 

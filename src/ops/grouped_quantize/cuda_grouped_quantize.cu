@@ -1,7 +1,8 @@
 // Rows of groups in 8-bit floats with scales, each group padded to whole blocks, and the same of the transpose, from
 // one read of them, in tiles of 128 x 128 of the padded matrix (coding/tiles.cuh). A warp holds 16 rows, which are of
-// one group because groups begin at multiples of 16: it goes through the offsets, 32 groups at a time, until it is at
-// the group of its rows, and loads from where that begins in m; rows of padding are zeros that were never loaded.
+// one group because groups begin at multiples of 16: its lanes go through the offsets, each through a thirty-second of
+// the groups, and the one that is at the group of the rows says where that begins in m; rows of padding are zeros that
+// were never loaded.
 // Scales of a row or of the whole tensor are known only after all of it was read: `ridge_grouped_quantize_amax` and
 // `ridge_grouped_quantize_scales` find them, and `ridge_grouped_quantize` reads the rows a second time. A row of the
 // transpose has a scale for each group, which a tile is of one of: their largest magnitudes are gathered in scratch
@@ -12,8 +13,8 @@
 // and `ridge_grouped_quantize_dprobs` adds up the parts in their order. Rows that are found by index are loaded from
 // where they lie: a token that several groups have is read by each, from the second-level cache where it fits.
 //
-// Bound by memory: rows once (tensor, row: twice), every code and scale up to the capacity once. The walk costs two
-// prefix sums in the warp for every 32 groups before the first load of a tile: loses with many hundreds of groups. What
+// Bound by memory: rows once (tensor, row: twice), every code and scale up to the capacity once. The walk costs one
+// prefix sum in the warp and two reads of every 32nd offset before the first load of a tile. What
 // lies behind the last group is written by tiles that load nothing; where groups begin, by the first block; rows of no
 // group by all blocks behind their tiles.
 

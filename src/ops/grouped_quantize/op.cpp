@@ -139,9 +139,7 @@ Status check_gathered(std::string_view text, const Shape& s) {
 Result<Problem> bind(const record::Case& requested) {
   record::Case canonical = with_dtype_names(requested, {"dtype", "format", "offsets"});
   coding::complete(canonical);
-  if (canonical.get("gather", "0") == "1" && canonical.get("sources").empty()) {
-    canonical.set("sources", canonical.get("rows", "256"));
-  }
+  complete_sources(canonical, canonical.get("gather", "0") == "1");
   RIDGE_TRY(problem, bind_params(kOp, params(), canonical));
   const std::string text = problem.problem_case.text();
   const std::int64_t rows = problem.values[kRows], groups = problem.values[kGroups], align = problem.values[kAlign];
@@ -170,11 +168,7 @@ Result<Problem> bind(const record::Case& requested) {
   OperandSpec offsets{"offsets", s.offsets, {groups + 1}};
   offsets.fill = offsets_fill(problem.values[kLoad], rows);
   problem.operands = {{"x", s.dtype, {s.rows_of_x(), s.columns_of_x()}, false, false}, std::move(offsets)};
-  if (s.gather) {
-    OperandSpec index{"index", DType::kI32, {rows}};
-    index.fill = {Fill::Rule::kIndices, -1, static_cast<double>(s.sources - 1)};
-    problem.operands.push_back(std::move(index));
-  }
+  if (s.gather) problem.operands.push_back(index_operand(rows, s.sources));
   if (backward) problem.operands.push_back({"dy", s.dtype, {rows, s.cols / 2}, false, false});
   if (s.probs) problem.operands.push_back({"probs", DType::kF32, {rows}, false, false});
   std::vector<OperandSpec> outputs = {{"padded", s.offsets, {groups + 1}, true, false}};

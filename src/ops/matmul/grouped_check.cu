@@ -72,20 +72,23 @@ __device__ inline i64 source_row(const GroupedCall& call, i64 operand, i64 row) 
   return source < call.sources ? source : -1;
 }
 
-// Along rows every row of A has scales of its own, or its group; along sums they are of the group's own rows of C.
+// Along rows every row of A has scales of its own, also where it is found by index, or its group; along sums they are
+// of the group's own rows of C.
 __device__ inline Stored factor_a(const GroupedCall& call, const Group& group, i64 row, i64 term) {
   const i64 own = row - group.index * call.m, place = group.first + term;
+  const i64 source = source_row(call, 1, call.along_sums != 0 ? place : row);
+  if (source < 0) return Stored{};
   double scale = 1;
   switch (call.granularity_a) {
     case kTensor: scale = load(call.scale_a, 0, group.index); break;
-    case kRow: scale = call.along_sums != 0 ? load(call.scale_a, group.index, own) : load(call.scale_a, 0, row); break;
+    case kRow:
+      scale = call.along_sums != 0 ? load(call.scale_a, group.index, own) : load(call.scale_a, 0, source);
+      break;
     case kVector:
-      scale = call.along_sums != 0 ? load(call.scale_a, place / 128, own) : load(call.scale_a, term / 128, row);
+      scale = call.along_sums != 0 ? load(call.scale_a, place / 128, own) : load(call.scale_a, term / 128, source);
       break;
     default: break;
   }
-  const i64 source = source_row(call, 1, call.along_sums != 0 ? place : row);
-  if (source < 0) return Stored{};
   const i64 other = call.along_sums != 0 ? own : source, along = call.along_sums != 0 ? source : term;
   return call.a_by_terms != 0 ? stored(call.a, along, other, call.granularity_a, scale)
                               : stored(call.a, other, along, call.granularity_a, scale);

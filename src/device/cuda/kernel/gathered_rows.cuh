@@ -21,9 +21,10 @@ inline constexpr u32 kGatherThreads = kWarpgroupThreads, kGatherWarps = kGatherT
 inline constexpr u32 kGatherRows = kGatherThreads / 8;  // that all threads copy 128 bytes of at a time
 inline constexpr u32 kNoRow = ~0u;
 
-// What one thread copies of a source of 16-bit elements: 16 bytes of every kGatherRows-th row of a tile.
-template <u32 kCount>
+// What one thread copies of a source of elements of kBytes: 16 bytes of every kGatherRows-th row of a tile.
+template <u32 kCount, u32 kBytes>
 struct GatheredRows {
+  static constexpr u32 kPerChunk = kChunkBytes / kBytes;
   const GatherView& view;
   const u8* source;
   u32 thread;          // of kGatherThreads
@@ -48,13 +49,13 @@ struct GatheredRows {
     for (u32 i = 0; i < kCount; ++i) {
       const bool has = number[i] < view.sources;
       known |= has ? 1u << i : 0u;
-      at[i] = source + 2 * ((has ? number[i] * view.row_stride : 0) + column + chunk() * 8);
+      at[i] = source + kBytes * ((has ? number[i] * view.row_stride : 0) + column + chunk() * kPerChunk);
     }
   }
-  // How many of the thread's 16 bytes of the 64 columns from `column` on are within the rows.
+  // How many of the thread's 16 bytes of the 128 from `column` on are within the rows.
   __device__ __forceinline__ u32 bytes_from(u32 column) const {
-    const u32 mine = column + chunk() * 8;
-    return mine < view.width ? min((view.width - mine) * 2, kChunkBytes) : 0;
+    const u32 mine = column + chunk() * kPerChunk;
+    return mine < view.width ? min((view.width - mine) * kBytes, kChunkBytes) : 0;
   }
   // `bytes` of every row, `offset` bytes behind its place, to the tile at `to`.
   __device__ __forceinline__ void copy(u32 to, u32 offset, u32 bytes) const {
