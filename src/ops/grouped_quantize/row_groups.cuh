@@ -51,6 +51,7 @@ struct RowGroups {
     own.all.begin = offset(own.at);
     bool falls = false;
     RowGroup group = before(own);
+#pragma unroll 1
     for (u32 g = own.at; g < own.to; ++g) {
       const u32 end = offset(g + 1);
       falls |= end < group.end;
@@ -95,6 +96,7 @@ struct RowGroups {
     const Share own = share();
     RowGroup group = before(own);
     if (threadIdx.x % kGroupLanes == 0) store(0, 0);
+#pragma unroll 1
     for (u32 g = own.at; g < own.to;) {
       group.next(offset(g + 1), static_cast<u32>(align));
       store(++g, group.last);
@@ -110,6 +112,7 @@ struct RowGroups {
   __device__ __forceinline__ void raise(Share& own) const {
     const u32 lane = threadIdx.x % kGroupLanes;
     u32 end = offset(0);
+#pragma unroll 1
     for (u32 g = own.at; g < own.to; ++g) end = offset(g + 1) > end ? offset(g + 1) : end;
     for (u32 reach = 1; reach < kGroupLanes; reach *= 2) {
       const u32 other = __shfl_up_sync(~0u, end, reach);
@@ -118,6 +121,7 @@ struct RowGroups {
     const u32 behind = __shfl_up_sync(~0u, end, 1);
     own.all = {lane == 0 ? offset(0) : behind, end, 0, 0};
     RowGroup group = before(own);
+#pragma unroll 1
     for (u32 g = own.at; g < own.to; ++g) group.next(offset(g + 1), static_cast<u32>(align));
     own.all.last = group.last;
   }
@@ -129,6 +133,7 @@ struct RowGroups {
     const int lane = __ffs(static_cast<int>(here)) - 1;
     u32 g = __shfl_sync(~0u, own.at, lane);
     group.end = __shfl_sync(~0u, own.all.begin, lane), group.last = __shfl_sync(~0u, own.all.first, lane);
+#pragma unroll 1
     while (group.last <= row) group.next(offset(++g), static_cast<u32>(align));
     return g - 1;
   }
