@@ -148,7 +148,8 @@ def _both(
     return _Both(Codes(q, scale), Codes(q_t, scale_t), padded)
 
 
-# Of a product whose rows an index finds in the load: behind more columns that costs more (6 % of it on an H200) than codes of copies of the rows do.
+# Of a product whose rows an index finds in the load. On an H200 steps of a layer took 0.98 of the time with 128 experts and 1,536 columns, and, within
+# what rounds differ by, 1.01 with 8 and 28,672.
 _MOST_COLUMNS_BY_INDEX = 4096
 
 
